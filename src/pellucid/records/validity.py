@@ -75,7 +75,7 @@ class KnownBetween(NamedTuple):
         return math.isnan(value) or self.low <= value <= self.high
 
 
-class Measured(NamedTuple):
+class AnyMeasure(NamedTuple):
     """Numbers that were measured: any that pictures can be drawn with, or not finite where a training went astray."""
 
     most: float = 1e30
@@ -84,11 +84,11 @@ class Measured(NamedTuple):
         return not math.isfinite(value) or abs(value) <= self.most
 
 
-Rule = Between | OneOf | KnownBetween | Measured
+Rule = Between | OneOf | KnownBetween | AnyMeasure
 STEP = Between(0, MOST_STEPS)
 COUNT = Between(0, MOST_EXAMPLES)
 SHARE = Between(0, 1)
-MEASURED = Measured()
+MEASURED = AnyMeasure()
 SECONDS = Between(0, 1e12)
 
 RULES: Mapping[type, Mapping[str, Rule]] = {

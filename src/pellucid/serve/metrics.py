@@ -17,10 +17,10 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Histogram:
+class TimeHistogram:
     """How many of the times were at most so long.
 
-    >>> times = Histogram((0.1, 1.0))
+    >>> times = TimeHistogram((0.1, 1.0))
     >>> for seconds in (0.05, 0.5, 0.7, 3):
     ...     times.add(seconds)
     >>> print("\\n".join(times.lines("wait_seconds")))
@@ -55,7 +55,7 @@ class Metrics:
         self._lock = threading.Lock()
         self.answers: Counter[tuple[str, int]] = Counter()  # by path and status
         self.prompt_tokens = self.drawn_tokens = self.steps = self.given_up = self.predicted = 0
-        self.request_seconds, self.first_token_seconds = Histogram(), Histogram()
+        self.request_seconds, self.first_token_seconds = TimeHistogram(), TimeHistogram()
         self.began = time.monotonic()
 
     def count_answer(self, path: str, status: int, seconds: float) -> None:

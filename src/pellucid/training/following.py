@@ -1,8 +1,8 @@
 """What the other processes of a training do: they wait for what rank 0 says, try what it wants tried, and train.
 
-    Trial   a plan whose pace is to be measured, by all processes together
-    Begin   the plan that is trained by, and where the training begins
-    Over    rank 0 has written the report
+    PaceTrial   a plan whose pace is to be measured, by all processes together
+    Begin       the plan that is trained by, and where the training begins
+    Over        rank 0 has written the report
 
 Rank 0 tells each of them to all; whatever it does between two of them, it does alone.
 """
@@ -29,7 +29,7 @@ from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import Trainer, TrainingState, build_training
 
 
-class Trial(NamedTuple):
+class PaceTrial(NamedTuple):
     """A plan to be tried for so many seconds."""
 
     model: str
@@ -72,7 +72,7 @@ def follow_run(world: World, make: Callable[[], Task], callbacks: Callbacks) -> 
     while True:
         said = world.broadcast(None)
         match said:
-            case Trial():
+            case PaceTrial():
                 state = build_training(task.find_card(said.model), said.config, said.plan, task, world)
                 measure_pace(state, said.seconds, world)
             case Begin():

@@ -60,7 +60,7 @@ from pellucid.training.cross_validation import Budget, cross_validate
 from pellucid.training.devices import choose_device
 from pellucid.training.distributed import ALONE, World, joined_world, noticing_loss, world_of_environment
 from pellucid.training.fine_tuning import Origin, measure_fine_tuning
-from pellucid.training.following import Begin, Over, Trial, begin_together, follow_run, share_task
+from pellucid.training.following import Begin, Over, PaceTrial, begin_together, follow_run, share_task
 from pellucid.training.forecast import forecast_more_steps
 from pellucid.training.launch import launch_id
 from pellucid.training.options import EXAMPLES, TrainOptions, flag_called
@@ -194,10 +194,10 @@ def _trials(world: World) -> Trials:
     """Trial steps by this process alone, or by all: then the others are told what to try."""
     if not world.is_shared:
         return Trials()
-    return Trials(world, lambda card, config, plan, seconds: _tell(world, Trial(card.name, config, plan, seconds)))
+    return Trials(world, lambda card, config, plan, seconds: _tell(world, PaceTrial(card.name, config, plan, seconds)))
 
 
-def _tell(world: World, said: Trial) -> None:
+def _tell(world: World, said: PaceTrial) -> None:
     world.broadcast(said)
 
 

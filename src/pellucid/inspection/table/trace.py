@@ -27,7 +27,7 @@ from pellucid.inspection.table.flops import RULES, flops_of, has_no_rule, named_
 Fact = TypeVar("Fact")
 
 
-class Origin(NamedTuple):
+class TensorOrigin(NamedTuple):
     """How a tensor came to be."""
 
     depth: int = 0  # modules with parameters that it had to wait for
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
     owner: int | None = None  # for what is made of parameters alone, as a transposed weight: whose they are
 
 
-UNKNOWN = Origin()
+UNKNOWN = TensorOrigin()
 
 
 class TensorMemory(Generic[Fact]):
@@ -106,7 +106,7 @@ class Flow:
 
     def __post_init__(self) -> None:
         self._names: dict[Any, str] = {}
-        self._origins: TensorMemory[Origin] = TensorMemory()
+        self._origins: TensorMemory[TensorOrigin] = TensorMemory()
 
     def see(self, operator: Any, args: tuple[Any, ...], named: dict[str, Any], made: Any) -> None:
         """One operation, as torch dispatched it."""
@@ -133,7 +133,7 @@ class Flow:
 
     def _follow(self, operation: DispatchedOp) -> None:
         owner: int | None = None
-        latest: Origin | None = None
+        latest: TensorOrigin | None = None
         for tensor in operation.tensors:
             key = id(tensor)
             if key in self.owners:
@@ -148,11 +148,11 @@ class Flow:
         if owner is None and (latest is None or latest is UNKNOWN):
             return  # nothing is known of what it was made from, and so nothing of it
         if latest is None:
-            made = Origin(owner=owner)
+            made = TensorOrigin(owner=owner)
         elif owner is None or (owner, self.call) == latest.stage:
             made = latest
         else:
-            made = Origin(latest.depth + 1, (owner, self.call))
+            made = TensorOrigin(latest.depth + 1, (owner, self.call))
         self.deepest = max(self.deepest, made.depth)
         for tensor in operation.made:
             self._origins.put(tensor, made)
@@ -162,7 +162,7 @@ class Flow:
         before = max(((self._origins.get(one) or UNKNOWN).depth for one in inputs), default=0)
         self.deepest = max(self.deepest, before + steps)
         for tensor in outputs:
-            self._origins.put(tensor, Origin(before + steps))
+            self._origins.put(tensor, TensorOrigin(before + steps))
 
 
 class TensorFacts(NamedTuple):
