@@ -56,7 +56,7 @@ doctor-score: $(VENV)/installed-bench
 own-data: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/own_data.py --jobs 2 --write docs/own-data.md
 
-# Every claim again, several at once; what out/claims.jsonl holds is not run again. About an hour and a half on two cores.
+# Every claim again, several at once; what out/claims.jsonl holds is not run again. Forty minutes on two cores.
 claims: $(VENV)/installed-dev
 	$(BIN)/pellucid claims run all --journal out/claims.jsonl --store src/pellucid/claims/ledger
 
