@@ -21,6 +21,7 @@ from trust.lab_door import SHORT, attack
 
 import pellucid
 from pellucid.api.numbers import NetworkNumbers
+from pellucid.api.preview import preview_data
 from pellucid.api.processes import TrainingProcesses
 from pellucid.api.runs import RunFollower, list_runs
 from pellucid.api.speak import Speaker
@@ -469,3 +470,12 @@ def test_the_page_of_a_run_that_came_late_is_told_everything(visitor):
     assert {"plan", "run", "baselines", "state", "evaluations"} <= set(news)
     assert follower.news() == {}
     assert time.monotonic() - begun < 60  # not a measurement: it must not wait for anything
+
+
+def test_a_table_without_a_chosen_column_is_shown_with_the_likeliest(tmp_path):
+    (tmp_path / "own.csv").write_text("size,kind\n" + "\n".join(f"{i},{'ab'[i % 2]}" for i in range(60)))
+    seen = {
+        target: preview_data(str(tmp_path / "own.csv"), {"target": target} if target else {}) for target in ("", "size")
+    }
+    assert (seen[""]["target"], seen[""]["is_proposed"]) == ("kind", True)
+    assert (seen["size"]["target"], seen["size"]["is_proposed"]) == ("size", False)

@@ -87,12 +87,12 @@ def preview_data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Of a table of which no column was chosen the likeliest one to predict is proposed.
     """
     request = request_training(source, options)
-    table = request.data if isinstance(request.data, TableData) else None
-    is_proposed = table is not None and not request.reading.target and not request.reading.task
-    if table is not None and is_proposed:
+    is_proposed = False
+    if isinstance(request.data, TableData) and not request.reading.target and not request.reading.task:
         from pellucid.data.prepare.targets import likely_targets
 
-        proposed = dataclasses.replace(request.reading, target=likely_targets(table)[0])
+        is_proposed = True
+        proposed = dataclasses.replace(request.reading, target=likely_targets(request.data)[0])
         request = dataclasses.replace(request, reading=proposed)
     task = _open(request)
     from pellucid.figures.words.training import data_lines
