@@ -1,6 +1,6 @@
 // The graph of a derivation, walked through forward and backward with keys; the page of `pellucid derive --html` in the lab.
 // @ts-check
-import { html, useEffect, useMemo, useRef, useState } from "./kit.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./kit.js";
 
 const UNKNOWN = "·"; // a gradient that no step has reached yet
 
@@ -26,7 +26,8 @@ export function Walk({ derivation, at, onAt }) {
   // From where it is by then: keys may come faster than pictures.
   const move = (/** @type {number} */ by) => onAt((before) => clamp(Math.min(before, stops.length - 1) + by));
   useEffect(() => { paint(/** @type {HTMLDivElement} */ (holder.current), derivation, stops, back, place); }, [derivation, place]);
-  useEffect(() => {
+  // With the picture itself, not after it: a key pressed at first sight counts.
+  useLayoutEffect(() => {
     /** @param {KeyboardEvent} event */
     const press = (event) => {
       const target = /** @type {HTMLElement} */ (event.target);

@@ -1,13 +1,13 @@
 // The few parts that every page is made of, and how the lab is asked. Text of the user's is only ever set as text.
 // @ts-check
 import { cloneElement, h, render } from "./vendor/preact.js";
-import { useEffect, useRef, useState, useMemo } from "./vendor/hooks.js";
+import { useEffect, useLayoutEffect, useRef, useState, useMemo } from "./vendor/hooks.js";
 import { signal, computed, effect, batch } from "./vendor/signals.js";
 import htm from "./vendor/htm.js";
 
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const html = htm.bind(h);
-export { batch, computed, effect, h, render, signal, useEffect, useMemo, useRef, useState };
+export { batch, computed, effect, h, render, signal, useEffect, useLayoutEffect, useMemo, useRef, useState };
 
 /** What the server refused, in its own words. */
 export class LabError extends Error {
