@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from trust.run_folders import Ended, ask_here, ask_in_process, commands_for, make_runs
+from trust.run_folders import Ended, ask_here, ask_in_process, commands_for, make_runs, require_answers
 
 from pellucid.errors import LONGEST_LINE, PREFIX
 from pellucid.runs import LOGS
@@ -168,6 +168,7 @@ def craft_many(
     runs: dict[str, Path], count: int, n_processes: int, seed: int, folder: Path
 ) -> tuple[Counter[str], list[str]]:
     """Craft so many folders one at a time, undo each, and count how commands met them."""
+    require_answers(runs, folder)
     draw = random.Random(seed)
     tally: Counter[str] = Counter()
     wrong: list[str] = []

@@ -314,7 +314,7 @@ def stored_tokens(stored: dict[str, Any], name: str) -> list[str]:
     if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) and token for token in tokens):
         raise damaged_vocabulary(f"its {name} are no list of texts")
     if len(set(tokens)) != len(tokens):
-        raise damaged_vocabulary("a token occurs twice")
+        raise damaged_vocabulary(f"its {name} hold one of them twice")
     return tokens
 
 
@@ -322,7 +322,7 @@ def stored_letters(stored: dict[str, Any], name: str) -> list[str]:
     """The same, each a single character."""
     tokens = stored_tokens(stored, name)
     if any(len(token) != 1 for token in tokens):
-        raise damaged_vocabulary("a character is longer than one")
+        raise damaged_vocabulary(f"its {name} hold more than one character in a place")
     return tokens
 
 

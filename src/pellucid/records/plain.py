@@ -38,16 +38,17 @@ def as_plain(record: object) -> Any:
     return record
 
 
-def from_plain(kind: type[Record], plain: object) -> Record:
+def from_plain(kind: type[Record], plain: object, where: str = "") -> Record:
     """The record of that kind which `as_plain` described. A ValueError names the field that does not fit.
 
-    Types are the record's own; `records/validity.py` has the ranges of numbers and the names that there are.
+    It is named from `where` the record stands, by default from its kind. Types are the record's own;
+    `records/validity.py` has the ranges of numbers and the names that there are.
 
     >>> from pellucid.records.training import Evaluation
     >>> from_plain(Evaluation, {"step": 3, "train": 2.0, "dev": "inf"})
     Evaluation(step=3, train=2.0, dev=inf, metric=None)
     """
-    made: Record = _make(kind, plain, kind.__name__)
+    made: Record = _make(kind, plain, where or kind.__name__)
     return made
 
 

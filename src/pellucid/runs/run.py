@@ -269,7 +269,7 @@ class Run:
     def result(self) -> RunResult:
         """What a finished run holds besides its record and its logs."""
         self.require_finished()
-        return self._rebuild(RunResult, read_ending(self.path).get("ending"), FINISHED)
+        return self._rebuild(RunResult, read_ending(self.path).get("ending"), FINISHED, "ending")
 
     def report_with(self, result: RunResult) -> TrainingReport:
         """The record and the logs, together with a result that is not yet on the disk."""
@@ -325,9 +325,9 @@ class Run:
     def _log(self, kind: type[Record], log: str) -> tuple[Record, ...]:
         return tuple(self._rebuild(kind, line, f"{log}.jsonl") for line in read_log(self.path, log))
 
-    def _rebuild(self, kind: type[Record], plain: object, name: str = RECORD) -> Record:
+    def _rebuild(self, kind: type[Record], plain: object, name: str = RECORD, where: str = "") -> Record:
         try:
-            return from_plain(kind, plain)
+            return from_plain(kind, plain, where)
         except ValueError as error:
             raise damage_in(self.path, name, str(error)) from error
 
