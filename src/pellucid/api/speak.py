@@ -122,7 +122,7 @@ class Speaker:
         if known.items is not None:
             new = known.items.novelty(text)
             span = copied or new.copied
-            sharing = [item for item in known.items.train if span and span in item]
+            sharing = list(dict.fromkeys(item for item in known.items.train if span and span in item))
             return Provenance(
                 text, new.where, new.nearest, new.distance, span, tuple(sharing[:MOST_SHARING]), len(sharing)
             )

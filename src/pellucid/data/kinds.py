@@ -118,7 +118,7 @@ class ListData(_AnyData):
     """One item a line, as names or words are."""
 
     kind: ClassVar[str] = "list"
-    items: list[str] = field(repr=False)
+    items: Sequence[str] = field(repr=False)
     random_nats: float = field(default=0.0, repr=False)  # that what was drawn at random in an item costs; 0: not known
 
     def contents(self) -> str:

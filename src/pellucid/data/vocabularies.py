@@ -8,6 +8,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pellucid.data.kinds import TOKENS, ListData, TextData
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 BOUNDARY, START, END = "·", "<S>", "<E>"
 MOST_SYMBOLS = 100_000  # more than any script has; beyond that the file is not text
 LONGEST_WORD = 1 << 20
+ITEMS_AT_ONCE = 1 << 16  # of a list
 SMALLEST_BPE = 257  # every byte, and the boundary
 LARGEST_BPE = 200_000
 UNKNOWN_WAYS = ("error", "skip")
@@ -154,8 +156,9 @@ class Characters(_Symbols):
                 options={"tokens": "bytes"},
             )
         symbols: set[str] = set()
-        for text in ["".join(texts.items)] if isinstance(texts, ListData) else texts_of(texts):
-            symbols |= distinct(text)
+        rest, at_once = texts_of(texts), ITEMS_AT_ONCE if isinstance(texts, ListData) else 1
+        while piece := list(islice(rest, at_once)):
+            symbols |= distinct("".join(piece))
         _require_size(len(symbols), "symbols", has_boundary)
         return cls(sorted(symbols), has_boundary, has_end)
 

@@ -1,16 +1,20 @@
 """How new a sample is: whether the data have it, the nearest training item, the longest part that was copied."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pellucid.data.packed_texts import PackedTexts
 from pellucid.decoding.sampling import Drawn
 from pellucid.records import Sample
 
+Bins = npt.NDArray[np.uint8]
 BINS = 64  # for letters; letters that share one only make the lower bound lower
+MOST_COUNTED = 500_000  # texts whose letters are kept as counts
+AT_ONCE = 1 << 14  # texts whose letters are counted together
 FIRST = 64  # candidates compared first; then twice as many, until none can be nearer
 
 
@@ -28,18 +32,15 @@ class Known:
     """The items of train and dev, ready to be compared with."""
 
     def __init__(self, train: Sequence[str], dev: Iterable[str] = ()) -> None:
-        self.train = list(dict.fromkeys(train))
-        self.in_train = set(self.train)
-        self.in_dev = set(dev)
-        self.joined = "\n".join(self.train)
-        self.letters = letter_counts(self.train)
+        self.train, self.dev = PackedTexts.of(train), PackedTexts.of(dev)
+        self._letters = letter_counts(self.train) if len(self.train) <= MOST_COUNTED else None
 
     def where(self, text: str) -> str:
-        return "train" if text in self.in_train else "dev" if text in self.in_dev else "new"
+        return "train" if text in self.train else "dev" if text in self.dev else "new"
 
     def novelty(self, text: str) -> Novelty:
         nearest, distance = self.nearest(text)
-        return Novelty(self.where(text), nearest, distance, longest_copied(text, self.joined))
+        return Novelty(self.where(text), nearest, distance, longest_copied(text, self.train.text))
 
     def nearest(self, text: str) -> tuple[str, int]:
         """The training item with the fewest single-letter edits, and how many.
@@ -47,10 +48,10 @@ class Known:
         Two texts are at least as far apart as their letters are, order aside; so items are compared in that order, and
         no more once none of the rest can be nearer.
         """
-        if text in self.in_train or not self.train:
-            return (text, 0) if text in self.in_train else ("", len(text))
-        gaps = self.letters - letter_counts([text])
-        least = np.maximum(np.maximum(gaps, 0).sum(axis=1), np.maximum(-gaps, 0).sum(axis=1))
+        if text in self.train or not self.train:
+            return (text, 0) if self.train else ("", len(text))
+        own = letter_counts([text]).astype(np.int16)
+        least = np.concatenate([least_edits(counts, own) for counts in self._letters_in_pieces()])
         order = np.argsort(least, kind="stable")
         best, item = len(text) + len(self.train[order[0]]) + 1, ""
         began, size = 0, FIRST
@@ -62,14 +63,30 @@ class Known:
             began, size = began + size, 2 * size
         return item, best
 
+    def _letters_in_pieces(self) -> Iterator[Bins]:
+        """Those of all training items, in their order: kept of a few, counted each time of very many."""
+        for first in range(0, len(self.train), AT_ONCE):
+            last = first + AT_ONCE
+            yield letter_counts(self.train[first:last]) if self._letters is None else self._letters[first:last]
 
-def letter_counts(texts: Sequence[str]) -> npt.NDArray[np.int32]:
-    """(text, bin): how many letters of each text fall into each bin."""
-    lengths = [len(text) for text in texts]
-    rows = np.repeat(np.arange(len(texts)), lengths)
-    bins = _codes("".join(texts)) % BINS
-    counts = np.bincount(rows * BINS + bins, minlength=len(texts) * BINS)
-    return counts.reshape(len(texts), BINS).astype(np.int32)
+
+def letter_counts(texts: Sequence[str]) -> Bins:
+    """(text, bin): how many letters of each text fall into each bin, at most 255."""
+    found = np.empty((len(texts), BINS), np.uint8)
+    for first in range(0, len(texts), AT_ONCE):
+        some = texts[first : first + AT_ONCE]
+        rows = np.repeat(np.arange(len(some)), [len(text) for text in some])
+        bins = _codes("".join(some)) % BINS
+        counts = np.bincount(rows * BINS + bins, minlength=len(some) * BINS)
+        found[first : first + len(some)] = np.minimum(counts, 255).reshape(len(some), BINS)
+    return found
+
+
+def least_edits(counts: Bins, own: npt.NDArray[np.int16]) -> npt.NDArray[np.int32]:
+    """(text,): so many edits at least lie between each text and one with these letters, whatever their order."""
+    gaps = counts - own
+    missing, spare = np.maximum(gaps, 0), np.maximum(-gaps, 0)
+    return np.maximum(missing.sum(axis=1, dtype=np.int32), spare.sum(axis=1, dtype=np.int32))
 
 
 def edit_distances(texts: Sequence[Sequence[Hashable]], others: Sequence[Sequence[Hashable]]) -> npt.NDArray[np.int64]:

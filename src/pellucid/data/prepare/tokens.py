@@ -7,6 +7,7 @@ words are learned from train alone.
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,16 @@ from pellucid.data.prepare.examples import places_by_hash
 from pellucid.data.splits import FRACTIONS, SIDES, training_cuts
 from pellucid.data.splits.assignment import split_list, training_sides
 from pellucid.data.splits.hashing import item_hashes
-from pellucid.data.vocabularies import BPE, Bytes, Characters, Vocabulary, Words, unknown_symbol, whole_words
+from pellucid.data.vocabularies import (
+    BPE,
+    ITEMS_AT_ONCE,
+    Bytes,
+    Characters,
+    Vocabulary,
+    Words,
+    unknown_symbol,
+    whole_words,
+)
 from pellucid.errors import PellucidError, require_one_of
 
 Array = NDArray[Any]
@@ -122,7 +132,16 @@ def encode_list(items: ListData | Sequence[str], vocabulary: Vocabulary, unknown
     """
     if not vocabulary.has_boundary:
         raise PellucidError("a list needs a vocabulary with a boundary", fix="Make it with has_boundary=True")
-    items = items.items if isinstance(items, ListData) else items
+    rest = iter(items.items if isinstance(items, ListData) else items)
+    opening = np.zeros(1, dtype=token_type(len(vocabulary)))
+    pieces = [opening]
+    while piece := list(islice(rest, ITEMS_AT_ONCE)):
+        pieces.append(_encode_items(piece, vocabulary, unknown))
+    return Corpus(np.concatenate(pieces), has_boundary=True, closing=vocabulary.closing)
+
+
+def _encode_items(items: Sequence[str], vocabulary: Vocabulary, unknown: str) -> Array:
+    """Items, each with the boundary that closes it."""
     if isinstance(vocabulary, Characters) and unknown == "error":
         lengths = np.fromiter((len(item) for item in items), dtype=np.int64, count=len(items))
         letters = _encode("".join(items), vocabulary, unknown)
@@ -130,13 +149,11 @@ def encode_list(items: ListData | Sequence[str], vocabulary: Vocabulary, unknown
         each = [vocabulary.encode(item, unknown) for item in items]
         lengths = np.fromiter((len(ids) for ids in each), dtype=np.int64, count=len(items))
         letters = np.fromiter((i for ids in each for i in ids), dtype=token_type(len(vocabulary)))
-    ends = np.cumsum(lengths + 1)
-    tokens = np.zeros(len(letters) + len(items) + 1, dtype=token_type(len(vocabulary)))
+    tokens = np.zeros(len(letters) + len(items), dtype=token_type(len(vocabulary)))
     is_letter = np.ones(len(tokens), dtype=bool)
-    is_letter[0] = False
-    is_letter[ends] = False
+    is_letter[np.cumsum(lengths + 1) - 1] = False
     tokens[is_letter] = letters
-    return Corpus(tokens, has_boundary=True, closing=vocabulary.closing)
+    return tokens
 
 
 def encode_text(text: TextData | str, vocabulary: Vocabulary, unknown: str = "error") -> Corpus:
@@ -216,9 +233,9 @@ class SequenceSides:
     train: Corpus
     dev: Corpus
     test: Corpus
-    train_items: list[str]  # of a list; empty for running text
-    dev_items: list[str]
-    test_items: list[str]
+    train_items: Sequence[str]  # of a list; empty for running text
+    dev_items: Sequence[str]
+    test_items: Sequence[str]
 
     def characters_per_token(self, side: Corpus) -> float:
         """How many characters a predicted token stands for, where a closing boundary counts as one of both."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from pellucid.data.kinds import KINDS, Data, ListData, PairsData, ReadOptions, TableData, load_named
+from pellucid.data.packed_texts import PackedTexts
 from pellucid.data.readers.sources import FileSource, read_all
 from pellucid.data.splits import SIDES, SplitRequest
 from pellucid.errors import PellucidError, quoted
@@ -41,7 +42,8 @@ def read_split_folder(folder: Path, options: ReadOptions) -> ListData | PairsDat
         "divided_by": request,
     }
     if kind == "list":
-        return ListData(items=[item for part in parts if isinstance(part, ListData) for item in part.items], **about)
+        items = PackedTexts.of(item for part in parts if isinstance(part, ListData) for item in part.items)
+        return ListData(items=items, **about)
     if kind == "pairs":
         return PairsData(pairs=[pair for part in parts if isinstance(part, PairsData) for pair in part.pairs], **about)
 

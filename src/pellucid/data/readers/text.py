@@ -5,7 +5,7 @@ their characters as lists (one item a line), pairs (source TAB target) or runnin
 import codecs
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pellucid.data.kinds import ListData, PairsData, ReadOptions, TextData
@@ -22,8 +22,7 @@ ENCODINGS = (
 )
 # fmt: on
 _BREAKS = re.compile("\r\n|[\r\x85\u2028\u2029]")
-# A short str takes about 60 bytes and its place in the list 8.
-BYTES_EACH = 70
+BYTES_EACH = 24  # of an item: where it ends, and its hash, twice while hashes are sorted
 
 
 @dataclass(frozen=True)
@@ -61,16 +60,25 @@ def read_list(source: Source, options: ReadOptions, because: str = "") -> ListDa
         )
     # An old Mac's list: its line ends are CR and nothing else.
     newlines = "unix" if found.n_cr and not found.n_lf else options.newlines
-    lines = "".join(characters(source, options.encoding, newlines)).split("\n")
-    if newlines == "keep":
-        # Whoever ends lines with CRLF does not mean the CR to be the last letter of every name.
-        lines = [line.removesuffix("\r") for line in lines]
-    items = [line for line in lines if line.strip()]
+    from pellucid.data.packed_texts import PackedTexts  # numpy is loaded once there is a list
+
+    n_empty = n_spaced = 0
+
+    def held() -> Iterator[str]:
+        nonlocal n_empty, n_spaced
+        for line in _lines(characters(source, options.encoding, newlines)):
+            # Whoever ends lines with CRLF does not mean the CR to be the last letter of every name.
+            item = line.removesuffix("\r") if newlines == "keep" else line
+            if stripped := item.strip():
+                n_spaced += stripped != item
+                yield item
+            else:
+                n_empty += 1
+
+    items = PackedTexts.of(held())
     if not items:
         raise PellucidError(f"{source.name} holds no item, only empty lines", fix="Write one item a line")
-    n_empty = len(lines) - (not lines[-1]) - len(items)
-    n_repeats = len(items) - len(set(items))
-    n_spaced = sum(item != item.strip() for item in items)
+    n_repeats = len(items) - items.count_different()
     return ListData(
         name=source.name,
         items=items,
@@ -85,6 +93,20 @@ def read_list(source: Source, options: ReadOptions, because: str = "") -> ListDa
             ),
         ),
     )
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[str]:
+    """The lines of a text that comes in pieces; nothing after the last newline is no line."""
+    begun: list[str] = []
+    for piece in pieces:
+        first, *others = piece.split("\n")
+        begun.append(first)
+        if others:
+            yield "".join(begun)
+            yield from others[:-1]
+            begun = others[-1:]
+    if rest := "".join(begun):
+        yield rest
 
 
 def read_text(source: Source, options: ReadOptions, because: str = "") -> TextData:

@@ -6,12 +6,13 @@ Strata are quantile bins of a numeric column, the tail in bins of its own, joint
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations, pairwise
+from itertools import accumulate, combinations, compress, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pellucid.data.packed_texts import PackedTexts
 from pellucid.data.splits import (
     DEV_OF_TRAIN,
     FRACTIONS,
@@ -39,9 +40,9 @@ _NUMBERS = {2: "two", 3: "three"}
 class ListSplit:
     """A list divided into three; dev is empty where only train and test were asked for."""
 
-    train: list[str]
-    dev: list[str]
-    test: list[str]
+    train: Sequence[str]
+    dev: Sequence[str]
+    test: Sequence[str]
 
 
 def sides_of(items: Sequence[str], fractions: Sequence[float] = FRACTIONS, seed: str = "") -> SideNumbers:
@@ -61,11 +62,8 @@ def split_list(
     divided: SideNumbers | None = None,
 ) -> ListSplit:
     """The items of each side, in the order they came. divided: their sides, where they were divided before."""
-    sides = (sides_of(items, fractions, seed) if divided is None else divided).tolist()
-    parts: list[list[str]] = [[], [], []]
-    for item, side in zip(items, sides, strict=True):
-        parts[side].append(item)
-    return ListSplit(*parts)
+    sides = sides_of(items, fractions, seed) if divided is None else divided
+    return ListSplit(*(PackedTexts.of(compress(items, (sides == side).tobytes())) for side in (TRAIN, DEV, TEST)))
 
 
 def lacks_dev(sides: SideNumbers) -> bool:

@@ -15,6 +15,7 @@ Python's own hash depends on the process and polars' on its version, so neither 
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +47,11 @@ def item_hashes(items: Iterable[str], seed: str = "") -> Words:
         hashed.update(item.encode("utf-8", "surrogatepass"))
         return hashed.digest()
 
-    return np.frombuffer(b"".join([digest(item) for item in items]), dtype="<u8").astype(np.uint64)
+    rest = iter(items)
+    pieces: list[bytes] = []
+    while piece := [digest(item) for item in islice(rest, _PIECE)]:
+        pieces.append(b"".join(piece))
+    return np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64)
 
 
 def row_hashes(

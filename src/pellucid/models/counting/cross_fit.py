@@ -91,8 +91,9 @@ class CrossFit:
 def _parts(side: Corpus, items: Sequence[str], n_parts: int) -> IntArray:
     """The part that each token belongs to, the closing boundary of an item with the item."""
     if not side.has_boundary:
-        return np.arange(len(side.tokens)) * n_parts // len(side.tokens)
-    of_items = (item_hashes(items, "cross-fit") % np.uint64(n_parts)).astype(np.int64)
+        cuts = -(-len(side.tokens) * np.arange(n_parts + 1) // n_parts)
+        return np.repeat(np.arange(n_parts, dtype=np.uint8), np.diff(cuts))
+    of_items = (item_hashes(items, "cross-fit") % np.uint64(n_parts)).astype(np.uint8)
     lengths = np.diff(np.flatnonzero(side.tokens == 0))
     return np.concatenate([of_items[:1], np.repeat(of_items, lengths)])
 

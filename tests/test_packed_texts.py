@@ -1,0 +1,49 @@
+"""Texts that are held end to end are the list that they were made of."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pellucid.data import packed_texts
+from pellucid.data.packed_texts import PackedTexts
+from pellucid.decoding.novelty import Known, edit_distances
+
+TEXTS = st.lists(st.text(alphabet="ab\n é🙂\ud800", max_size=4), max_size=12)
+
+
+@given(TEXTS, st.integers(-15, 15), st.integers(-15, 15), st.sampled_from([1, 2, -1]))
+def test_it_is_the_list_that_it_was_made_of(texts, first, last, step):
+    packed = PackedTexts.of(iter(texts))
+    assert list(packed) == texts
+    assert packed == texts
+    assert len(packed) == len(texts)
+    assert [packed[at] for at in range(-len(texts), len(texts))] == texts + texts
+    assert packed[first:last:step] == texts[first:last:step]
+    assert packed.count_different() == len(set(texts))
+    assert all(text in packed for text in texts)
+    assert ("abab" in packed) == ("abab" in texts)
+    assert packed != [*texts, "one more"]
+
+
+def test_pieces_meet_where_they_are_cut(monkeypatch):
+    monkeypatch.setattr(packed_texts, "PIECE", 3)
+    for n in range(8):
+        texts = [f"item {number}" for number in range(n)]
+        assert list(PackedTexts.of(texts)) == texts
+        assert list(PackedTexts.of(texts)[1:5]) == texts[1:5]
+    with pytest.raises(IndexError):
+        PackedTexts.of(["a"])[1]
+
+
+@pytest.mark.parametrize("most", [0, 100])
+def test_the_nearest_is_the_same_whether_letters_are_kept_or_counted_again(monkeypatch, most):
+    """Against a loop over all; letters of one item are more than a byte counts."""
+    monkeypatch.setattr("pellucid.decoding.novelty.MOST_COUNTED", most)
+    monkeypatch.setattr("pellucid.decoding.novelty.AT_ONCE", 3)
+    items = ["emma", "mia", "emma", "olivia", "ava", "a" * 300, "aaron", "ann"]
+    known = Known(items, ["dev"])
+    for text in ("emna", "a" * 299, "oliva", "", "zzz", "emma", "dev"):
+        distances = edit_distances([text], items)
+        assert known.nearest(text)[1] == distances.min()
+        assert items[int(distances.argmin())] == known.nearest(text)[0] or distances.min() > 0
+    assert [known.where(text) for text in ("emma", "dev", "emm")] == ["train", "dev", "new"]
