@@ -16,7 +16,7 @@ from tests.at_length import AT_LENGTH
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # as many workers as cores: a second thread of one waits for the core of another
+if "PYTEST_XDIST_WORKER" in os.environ:  # as many workers as cores: a second thread would wait for the other one's
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 LONGEST = 900  # seconds of one test, on a machine with other things to do

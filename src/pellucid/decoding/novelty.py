@@ -86,7 +86,8 @@ def least_edits(counts: Bins, own: npt.NDArray[np.int16]) -> npt.NDArray[np.int3
     """(text,): so many edits at least lie between each text and one with these letters, whatever their order."""
     gaps = counts - own
     missing, spare = np.maximum(gaps, 0), np.maximum(-gaps, 0)
-    return np.maximum(missing.sum(axis=1, dtype=np.int32), spare.sum(axis=1, dtype=np.int32))
+    least: npt.NDArray[np.int32] = np.maximum(missing.sum(axis=1, dtype=np.int32), spare.sum(axis=1, dtype=np.int32))
+    return least
 
 
 def edit_distances(texts: Sequence[Sequence[Hashable]], others: Sequence[Sequence[Hashable]]) -> npt.NDArray[np.int64]:

@@ -270,8 +270,10 @@ def apply_site(specimen: Specimen, edit: NodeEdit, site: Site) -> Specimen:
     function = own_functions(specimen)[site.function]
     tree = parse_function(function)
     assert tree is not None
-    node = list(ast.walk(tree))[site.node]
-    assert _text(node) == site.before, f"{site.function} has changed since its mutants were verified"
+    # Where lines were put in or taken out since, it stands a little elsewhere.
+    same = [(abs(number - site.node), number) for number, one in enumerate(ast.walk(tree)) if _text(one) == site.before]
+    assert same, f"{site.function} has changed since its mutants were verified"
+    node = list(ast.walk(tree))[min(same)[1]]
     new = list(edit(copy.deepcopy(node)))[site.choice]
     edited = rebuild_function(function, ast.fix_missing_locations(_Replace(node, new).visit(tree)))
     if site.function == "loss":

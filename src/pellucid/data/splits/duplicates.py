@@ -86,19 +86,19 @@ def is_in_train(hashes: Words, sides: SideNumbers) -> NDArray[np.bool_]:
     return found
 
 
-def near_items(items: list[str], sides: SideNumbers, noun: str) -> tuple[list[Straddle], list[Statement]]:
+def near_items(items: Sequence[str], sides: SideNumbers, noun: str) -> tuple[list[Straddle], list[Statement]]:
     """Near-duplicates of dev and test items in train, copies left out, and notes on what was not looked for."""
     is_copy = is_in_train(item_hashes(items), sides)
     is_alike = is_in_train(item_hashes([fold_text(item) for item in items]), sides) & ~is_copy
     alike = f"{noun} equal but for case, spaces and punctuation"
     found = {alike: is_alike}
     notes = []
-    train = [items[row] for row in np.flatnonzero(sides == 0)]
+    train = [items[row] for row in np.flatnonzero(sides == 0).tolist()]
     n_characters = sum(map(len, items))
     if n_characters <= MOST_CHARACTERS:
         held = np.flatnonzero((sides > 0) & ~is_copy & ~is_alike)
         is_close = np.zeros(len(items), dtype=bool)
-        is_close[held] = one_edit_apart([items[row] for row in held], train)
+        is_close[held] = one_edit_apart([items[row] for row in held.tolist()], train)
         found[f"{noun} one edit apart, 4 to 32 characters long"] = is_close
     else:
         notes.append(make_note("edits-not-looked-for", noun=noun, n_characters=n_characters))

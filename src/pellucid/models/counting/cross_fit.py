@@ -29,11 +29,49 @@ NUMBERS_OF_ALL_PARTS = 50_000_000  # kept by their models: about a gigabyte. Tho
 
 
 @dataclass(frozen=True)
+class Stretches:
+    """The parts of a text, one behind the other."""
+
+    n_tokens: int
+    n_parts: int
+
+    def of(self, places: IntArray) -> IntArray:
+        """The part that the tokens at these places belong to."""
+        return places * self.n_parts // self.n_tokens
+
+    def without(self, part: int, side: Corpus) -> Corpus:
+        """The text without one of them. Its two ends then meet: a few grams that never stood there."""
+        first, last = (-(-self.n_tokens * one // self.n_parts) for one in (part, part + 1))
+        return Corpus(np.concatenate([side.tokens[:first], side.tokens[last:]]), has_boundary=False)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The parts of a list."""
+
+    part_of: npt.NDArray[np.uint8]  # of each token, the closing boundary of an item with the item
+
+    @classmethod
+    def cut(cls, side: Corpus, items: Sequence[str], n_parts: int) -> Shares:
+        of_items = (item_hashes(items, "cross-fit") % np.uint64(n_parts)).astype(np.uint8)
+        lengths = np.diff(np.flatnonzero(side.tokens == 0))
+        return cls(np.concatenate([of_items[:1], np.repeat(of_items, lengths)]))
+
+    def of(self, places: IntArray) -> IntArray:
+        return self.part_of[places].astype(np.int64)
+
+    def without(self, part: int, side: Corpus) -> Corpus:
+        rest = side.tokens[self.part_of != part]
+        tokens = np.concatenate([side.tokens[:1], rest[1:] if self.part_of[0] != part else rest])
+        return Corpus(tokens, has_boundary=True, closing=side.closing)
+
+
+@dataclass(frozen=True)
 class CrossFit:
     """A training side in parts, and for each part the counts of all others."""
 
     side: Corpus
-    part_of: IntArray  # of each token, as the one that is predicted
+    parts: Stretches | Shares
     n_parts: int
     config: NGramConfig
 
@@ -42,11 +80,12 @@ class CrossFit:
         """items: of a list, as they stand in the side; of a text none. n_stored: by a model of all parts."""
         most = min(TOKENS_OF_ALL_PARTS // max(1, len(side.tokens)), NUMBERS_OF_ALL_PARTS // max(1, n_stored))
         n_parts = min(MOST_PARTS, max(FEWEST_PARTS, most))
-        return cls(side, _parts(side, items, n_parts), n_parts, config)
+        parts = Shares.cut(side, items, n_parts) if side.has_boundary else Stretches(len(side.tokens), n_parts)
+        return cls(side, parts, n_parts, config)
 
     def fit_part(self, part: int) -> CountModel:
         """The counts of all parts but this one."""
-        return _fit_rest(_without(self.side, self.part_of, part), self.config)
+        return _fit_rest(self.parts.without(part, self.side), self.config)
 
     @cached_property
     def models(self) -> tuple[CountModel, ...]:
@@ -60,14 +99,14 @@ class CrossFit:
         """
         found = np.empty((len(places), self.config.vocab_size))
         for part, model in enumerate(self.models):
-            rows = np.flatnonzero(self.part_of[places + 1] == part)
+            rows = np.flatnonzero(self.parts.of(places + 1) == part)
             found[rows] = self._ask(model, places[rows])
         return found
 
     def tabulate(self) -> npt.NDArray[np.float32]:
         """The same of every token that something comes after, where the counts of one part at a time are in memory."""
         found = np.empty((self.side.n_predicted, self.config.vocab_size), np.float32)
-        part_of = self.part_of[1:]
+        part_of = self.parts.of(np.arange(1, len(self.side.tokens)))
         for part in range(self.n_parts):
             model = self.fit_part(part)
             places = np.flatnonzero(part_of == part)
@@ -86,25 +125,6 @@ class CrossFit:
         for row in np.flatnonzero(is_short):
             found[row] = model.log_probabilities(self.side.tokens[None, : places[row] + 1])[0]
         return found
-
-
-def _parts(side: Corpus, items: Sequence[str], n_parts: int) -> IntArray:
-    """The part that each token belongs to, the closing boundary of an item with the item."""
-    if not side.has_boundary:
-        cuts = -(-len(side.tokens) * np.arange(n_parts + 1) // n_parts)
-        return np.repeat(np.arange(n_parts, dtype=np.uint8), np.diff(cuts))
-    of_items = (item_hashes(items, "cross-fit") % np.uint64(n_parts)).astype(np.uint8)
-    lengths = np.diff(np.flatnonzero(side.tokens == 0))
-    return np.concatenate([of_items[:1], np.repeat(of_items, lengths)])
-
-
-def _without(side: Corpus, part_of: IntArray, part: int) -> Corpus:
-    """The side without one of its parts. In a text its two ends then meet: a few grams that never stood there."""
-    rest = side.tokens[part_of != part]
-    if not side.has_boundary:
-        return Corpus(rest, has_boundary=False)
-    tokens = np.concatenate([side.tokens[:1], rest[1:] if part_of[0] != part else rest])
-    return Corpus(tokens, has_boundary=True, closing=side.closing)
 
 
 def _fit_rest(rest: Corpus, config: NGramConfig) -> CountModel:
