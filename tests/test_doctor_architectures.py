@@ -140,7 +140,7 @@ OF_HUGGING_FACE = (gpt2, llama, bert_that_classifies, bert_that_fills_gaps, dist
 
 
 @pytest.mark.filterwarnings("ignore")  # theirs
-@pytest.mark.parametrize("build", some_of([*OF_TORCH, *OF_HUGGING_FACE], 4), ids=lambda build: build.__name__)
+@pytest.mark.parametrize("build", some_of([*OF_TORCH, *OF_HUGGING_FACE], 9), ids=lambda build: build.__name__)
 def test_no_crash_and_nothing_broken(build, monkeypatch):
     if build in OF_HUGGING_FACE:
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -54,6 +54,7 @@ def run_with(code: str, folder: Path) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_a_network_is_a_row_and_its_config(tmp_path):
     (tmp_path / "bells.py").write_text(
         "from dataclasses import dataclass\n"

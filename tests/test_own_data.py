@@ -126,6 +126,7 @@ def test_an_unknown_name_is_refused(tmp_path):
     assert "no item is called dinosaur" in run.stderr
 
 
+@pytest.mark.slow
 def test_one_small_list_is_made_trained_on_measured_and_written(tmp_path):
     package = tmp_path / "npm" / "dinosaurs" / "package"
     package.mkdir(parents=True)
