@@ -281,3 +281,22 @@ def test_an_answer_is_given_without_touching_the_input():
     before = rows.clone()
     assert torch.equal(run_module(nn.ReLU(inplace=True), (rows,)), before.relu())
     assert torch.equal(rows, before)
+
+
+class LearnsItsFirstState(nn.Module):
+    """The state that a recurrence begins with is a weight, the same for every row."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.first = nn.GRUCell(3, 4), nn.Parameter(torch.zeros(4))
+
+    def forward(self, x):
+        return self.cell(x, self.first.expand(len(x), -1))
+
+
+def test_the_work_of_a_cell_whose_first_state_is_learned_is_counted():
+    patient = Specimen(LearnsItsFirstState(), (torch.randn(8, 3),), torch.randn(8, 4), nn.MSELoss())
+    allowed = overfit_allowance(patient)
+    assert allowed is not None
+    assert allowed.steps > 0
+    assert all(weight.requires_grad for weight in patient.model.parameters())

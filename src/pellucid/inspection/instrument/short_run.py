@@ -250,8 +250,10 @@ def _affordable_steps(specimen: Specimen) -> int:
     """How many steps of training the work is enough for; backward costs twice what forward does."""
     calls: list[str] = []  # each costs time however small it is
     seen = InterceptOperators(lambda operator, *_: calls.append(operator_name(operator)))
+    ours = specimen.copy("eval")
+    ours.model.requires_grad_(False)  # or torch's counter looks for a graph of what was made of weights without one
     with isolate(), torch.no_grad(), FlopCounterMode(display=False) as counter, seen:
-        specimen.copy("eval").outputs()
+        ours.outputs()
     return int(WORK / (3 * (counter.get_total_flops() + CALL * len(calls))))
 
 
