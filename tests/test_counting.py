@@ -356,3 +356,14 @@ def test_bad_wishes_are_refused():
         KneserNey(1.5)
     with pytest.raises(PellucidError, match="Use ngram with n = 2"):
         Bigram.fit(stream([0, 1, 0]), BigramConfig(10_000))
+
+
+def test_counts_are_the_same_however_often_chunks_are_joined(monkeypatch):
+    draw = np.random.default_rng(3)
+    side = Corpus(draw.integers(0, 90, 4000).astype(np.uint8), has_boundary=False)
+    whole = count(side, 90, 12)
+    monkeypatch.setattr("pellucid.models.counting.counts._CHUNK", 100)
+    for most in (1, 500, 1 << 22):
+        monkeypatch.setattr("pellucid.models.counting.counts.MOST_APART", most)
+        for one, other in zip(count(side, 90, 12).levels, whole.levels, strict=True):
+            assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("codes", "counts", "rows"))

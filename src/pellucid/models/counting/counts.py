@@ -27,6 +27,7 @@ MOST_BINS = 16_000_000  # entries of a table that is counted by bins; beyond it,
 MOST_ORDERS = 100
 _MOST_CODE = 1 << 62
 _CHUNK = 1 << 21  # tokens counted at a time
+MOST_APART = 1 << 22  # entries of tables that were counted by chunks and are not joined yet
 _NONE = np.zeros(0, np.int64)
 
 
@@ -248,10 +249,17 @@ class _Tally:
             self.bins += np.bincount(codes, minlength=len(self.bins))
         elif self.has_ranks:
             found, where, counts = np.unique(codes, return_index=True, return_counts=True)
-            self.parts.append((found, counts, tails[where]))
+            self._keep((found, counts, tails[where]))
         else:
             found, counts = np.unique(codes, return_counts=True)
-            self.parts.append((found, counts, _NONE))
+            self._keep((found, counts, _NONE))
+
+    def _keep(self, part: tuple[IntArray, IntArray, IntArray]) -> None:
+        """Most grams of a chunk were in an earlier one: parts are joined once they are twice as many as the joined."""
+        self.parts.append(part)
+        n_joined = len(self.parts[0][0])
+        if sum(len(one) for one, _, _ in self.parts) > max(MOST_APART, 3 * n_joined):
+            self.parts = [_merge(self.parts)]
 
     def level(self, shorter: Level | None) -> Level:
         if self.is_dense:
