@@ -1,4 +1,4 @@
-"""`kill -9` and failing disks at any moment, in short; `make trust` has them at length."""
+"""`kill -9` and failing disks at any moment, and many runs in a folder, in short; `make trust` has them at length."""
 
 import os
 import shutil
@@ -45,3 +45,9 @@ def test_system_calls_that_fail_or_kill():
     if "not tried" in said:
         pytest.skip("strace may not attach to a process here")
     assert "0 not recovered from" in said
+
+
+def test_a_hundredth_of_a_load():
+    said = proof("trust.loads", "runs", "--share", "0.01")
+    assert said.count("allowed") == 1
+    assert "0 wrong" in said

@@ -28,6 +28,7 @@ PROOFS = (
     Proof("trust.bytes", "any text gets an answer or our own error", "--count 1000000", "--count 100000"),
     Proof("trust.damaged", "damaged files get one line, or honest data", "--count 5000", "--count 500"),
     Proof("trust.big_text", "a gigabyte of text in 300 MB", "", "--megabytes 50 --limit 150", has_seed=False),
+    Proof("trust.loads", "large data in twice their size and a gigabyte", "", "--share 0.01", has_seed=False),
     Proof("trust.faults", "every system call of a save fails or kills: nothing is lost", "", "--share 0.05"),
     Proof(
         "trust.kills", "200 × kill -9: ends byte by byte like a run left alone", "--kills 200", "--kills 20 --forked"
