@@ -47,6 +47,7 @@ def test_system_calls_that_fail_or_kill():
     assert "0 not recovered from" in said
 
 
+@pytest.mark.slow
 def test_a_hundredth_of_a_load():
     said = proof("trust.loads", "runs", "--share", "0.01")
     assert said.count("allowed") == 1
