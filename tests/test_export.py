@@ -12,17 +12,22 @@ import pytest
 import torch
 
 from pellucid import PellucidError, predict, sample, train
-from pellucid.data.vocabularies import BPE, Bytes, Characters, Words
+from pellucid.data.vocabularies import BPE, Bytes, Characters, Words, words_in
 from pellucid.export import export_run, request, subject
 from pellucid.export.source import gather_source
-from pellucid.export.tokenizer import build_tokenizer
+from pellucid.export.tokenizer import build_tokenizer, word_pattern
 from pellucid.models.catalogue import NETWORKS
 from pellucid.models.counting.ngram import NGram, NGramConfig
 from pellucid.models.sequences.count_tables import CountTables
+from pellucid.runs import open_run
+from pellucid.training.run_data import load_vocabulary
 
 ITEMS = [
     first + middle + last for first in "bdkmst" for middle in ("a", "e", "io", "é") for last in ("n", "r", "rk", "")
 ]
+ODD = "naïve café — “don't”, said 日本 🎉!\n\n  Two  spaces,\ttabs\x1c12,345.67; l'été\r\n"
+ODD += " e\u0301\u00a0<s> <|boundary|> ·²\n"
+TOKENS = [*(pytest.param(one, marks=pytest.mark.slow) for one in ("characters", "bytes")), "bpe", "words"]
 WITHOUT_PELLUCID = "import runpy, sys; sys.modules['pellucid'] = None; sys.argv = sys.argv[1:]; "
 WITHOUT_PELLUCID += "sys.path.insert(0, '.'); runpy.run_path('sample.py', run_name='__main__')"
 
@@ -39,10 +44,19 @@ def folder(tmp_path_factory):
     train("words.txt", kind="list", start="scratch", positions="learned", name="learned", **network)
     train("words.txt", kind="list", model="rnn", start="scratch", steps=1, size="tiny", name="rolling")
     train("words.txt", kind="list", model="bigram", name="counts")
+    (place / "odd.txt").write_text(ODD * 30, newline="")
     train("penguins", target="species", model="logistic", steps=2, name="rows")
     train("digits", model="logistic", steps=2, name="pictures")
     yield place
     os.chdir(before)
+
+
+def train_odd(tokens):
+    """A run of odd text; the name of it."""
+    if not Path("runs", f"odd-{tokens}").exists():
+        size = {"model": "transformer", "size": "tiny", "steps": 20, "context": 24}
+        train("odd.txt", kind="text", tokens=tokens, start="scratch", name=f"odd-{tokens}", **size)
+    return f"odd-{tokens}"
 
 
 def run_alone(folder, *words):
@@ -77,6 +91,40 @@ def test_transformers_says_what_the_network_says(folder, run, architecture):
     card = (folder / made.folder / "README.md").read_text()
     assert "words.txt: a list of 96 items" in card
     assert "Kneser" in card
+
+
+@pytest.mark.parametrize("tokens", TOKENS)
+def test_transformers_reads_and_writes_a_text_of_any_tokens(folder, tokens):
+    """Odd spaces, accents, emoji and what looks like a special token: the same numbers, and the same text back."""
+    transformers = pytest.importorskip("transformers")
+    run = train_odd(tokens)
+    made = export_run(run, to="hf")
+    assert made.check.largest_difference < 1e-5
+    assert made.check.reads_the_same
+    assert made.check.says_the_same
+    model = transformers.AutoModelForCausalLM.from_pretrained(made.folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made.folder)
+    known = load_vocabulary(open_run(run))
+    for text in (ODD, ODD[5:], " café", "\n\n"):
+        ids = tokenizer(text)["input_ids"]
+        assert ids == known.encode(text)
+        assert tokenizer.decode(ids) == text
+    read = tokenizer(" café", return_tensors="pt")
+    said = model.generate(**read, do_sample=False, max_new_tokens=10, max_length=None)
+    wanted = sample(run, prompt=" café", length=10, temperature=0).samples[0].text
+    whole = tokenizer.decode(said[0]).rstrip("\ufffd")  # of bytes the last may be the first half of a character
+    assert len(whole) > len(" café")
+    assert wanted == whole if tokens != "bytes" else wanted.startswith(whole)
+
+
+def test_words_are_cut_as_python_cuts_them():
+    """Where `tokenizers` means something else by letters and by space than Python's re does."""
+    from tokenizers import Regex, pre_tokenizers
+
+    cut = pre_tokenizers.Split(Regex(word_pattern()), behavior="isolated")
+    strange = [chr(code) for code in (*range(0x100), *range(0x300, 0x370), *range(0x2000, 0x2190), 0x3000, 0x5341)]
+    text = "".join(f"a{one} {one}b'{one}" for one in strange)
+    assert [piece for piece, _ in cut.pre_tokenize_str(text)] == list(words_in(text))
 
 
 def test_the_source_alone_says_what_the_network_says(folder):
@@ -128,10 +176,19 @@ def test_a_gguf_file_holds_the_weights_and_the_letters(folder):
     assert "FROM ./model.gguf" in (folder / made.folder / "Modelfile").read_text()
 
 
-def test_llama_cpp_writes_the_same_text(folder):
-    pytest.importorskip("llama_cpp")
-    made = export_run("alone", to="gguf", out="for-llama")
+@pytest.mark.parametrize("tokens", ["", "characters", "bytes", "bpe"])
+def test_llama_cpp_writes_the_same_text(folder, tokens):
+    llama_cpp = pytest.importorskip("llama_cpp")
+    run = train_odd(tokens) if tokens else "alone"
+    made = export_run(run, to="gguf", out=f"{run}-for-llama")
+    assert made.check.largest_difference < 1e-4
+    assert made.check.reads_the_same
     assert made.check.says_the_same
+    loaded = llama_cpp.Llama(f"{made.folder}/model.gguf", vocab_only=True, verbose=False)
+    text = ODD if tokens else "maré"
+    tokens = loaded.tokenize(text.encode(), add_bos=False, special=False)
+    assert tokens == load_vocabulary(open_run(run)).encode(text)
+    assert loaded.detokenize(tokens).decode() == text
 
 
 def test_without_its_counts_a_network_says_what_that_costs(folder):
@@ -162,6 +219,13 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(folder, run, options, 
     with pytest.raises(PellucidError, match=says):
         export_run(run, **options)
     assert sorted(os.listdir(folder)) == before
+
+
+def test_llama_cpp_has_no_words(folder):
+    with pytest.raises(
+        PellucidError, match=r"llama.cpp has no tokenizer for a table of words. Train with tokens='bpe'"
+    ):
+        export_run(train_odd("words"), to="gguf")
 
 
 def test_what_differs_is_not_written(folder, monkeypatch):

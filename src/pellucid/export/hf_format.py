@@ -240,7 +240,7 @@ def _tokenizer_config(subject: Subject) -> dict[str, Any]:
 
 
 def check(subject: Subject, folder: Path) -> ExportCheck:
-    """Load the folder with transformers, and compare logits and a few texts as tokens."""
+    """Load the folder with transformers, and compare logits, texts as tokens and back, and greedy text."""
     import torch
     import transformers
 
@@ -255,13 +255,30 @@ def check(subject: Subject, folder: Path) -> ExportCheck:
         for (tokens,), wanted in subject.answers():
             said = network(tokens, attention_mask=torch.ones_like(tokens)).logits
             found = max(found, largest_difference(said, wanted))
-            inner = [token for token in tokens[0].tolist() if not vocabulary.is_boundary(token)]
-            text = vocabulary.decode(inner)
-            opened = [0] * vocabulary.has_boundary
-            ids = tokenizer(text, add_special_tokens=vocabulary.has_boundary)["input_ids"]
-            if ids != [*opened, *vocabulary.encode(text)]:
-                found = float("inf")
-    return ExportCheck(f"transformers {transformers.__version__}", N_INPUTS, found, ALLOWED)
+    opening = [0] * vocabulary.has_boundary
+    is_read = True
+    for text, inner in subject.texts():
+        ids = tokenizer(text, add_special_tokens=vocabulary.has_boundary)["input_ids"]
+        back = tokenizer.decode(ids, skip_special_tokens=True)
+        is_read &= ids == [*opening, *inner] and back == vocabulary.decode(inner)
+    return ExportCheck(
+        f"transformers {transformers.__version__}", N_INPUTS, found, ALLOWED, is_read, _says_the_same(network, subject)
+    )
+
+
+def _says_the_same(network: Any, subject: Subject) -> bool:
+    """Whether `generate` takes the tokens that the network itself finds likeliest."""
+    import torch
+
+    prompt, wanted = subject.greedy()
+    if not wanted:
+        return True
+    given = torch.tensor([prompt])
+    with quiet_transformers():
+        said = network.generate(
+            given, attention_mask=torch.ones_like(given), do_sample=False, max_new_tokens=len(wanted), max_length=None
+        )
+    return bool(said[0, len(prompt) :].tolist() == wanted)
 
 
 def use(subject: Subject, folder: Path) -> tuple[str, ...]:

@@ -89,12 +89,7 @@ def export_run(word: str | Path, *, to: str, out: str | Path = "", network_only:
         temporary.mkdir(mode=0o755)
         made.write(subject, temporary)
         check = made.check(subject, temporary)
-        if not check.largest_difference <= check.allowed or check.says_the_same is False:
-            raise PellucidError(
-                f"{check.tool} gives other numbers than the network, by {check.largest_difference:.3g}, so nothing "
-                "was written",
-                fix="Please report this with the run's settings",
-            )
+        _require_same(check)
         use = made.use(subject, place)
         write_card(subject, to, check, made.use(subject, Path()), temporary)
         for file in sorted(temporary.rglob("*")):
@@ -113,6 +108,21 @@ def export_run(word: str | Path, *, to: str, out: str | Path = "", network_only:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return Export(run.name, run.model, to, str(place), files, check, use, _notes(subject, asked, check))
+
+
+def _require_same(check: ExportCheck) -> None:
+    """Refuse what the other tool does not make the same of."""
+    if check.reads_the_same is False:
+        differs = "reads other tokens out of a text than the run does"
+    elif not check.largest_difference <= check.allowed:
+        differs = f"gives other numbers than the network, by {check.largest_difference:.3g}"
+    elif check.says_the_same is False:
+        differs = "goes on with another text than the network"
+    else:
+        return
+    raise PellucidError(
+        f"{check.tool} {differs}, so nothing was written", fix="Please report this with the run's settings"
+    )
 
 
 def _notes(subject: Subject, asked: ExportOptions, check: ExportCheck) -> tuple[Statement, ...]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from pellucid.data.pair_vocabularies import PairVocabulary
 from pellucid.data.prepare import ImagePreparation, TablePreparation
 from pellucid.data.vocabularies import Vocabulary
+from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network
 from pellucid.models.contracts import ANY_LENGTH, Network, SequenceModel
 from pellucid.models.counting.ngram import NGram
@@ -29,6 +30,7 @@ AT_ONCE = 5  # of them in one batch
 LONGEST = 64  # tokens of an input
 ALLOWED = 1e-4  # that two tools may differ by, of numbers as large as logits are
 SEED = 1
+GREEDY = 32  # tokens that are generated to compare texts
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,38 @@ class Subject:
         """Each batch of inputs, and what the network itself puts out."""
         for batch in self.inputs():
             yield batch, self.original(*batch)
+
+    def texts(self) -> Iterator[tuple[str, list[int]]]:
+        """A text out of each batch of inputs, and how the vocabulary reads it: what its boundaries enclose."""
+        for (rows,) in self.inputs():
+            text, tokens = "", list[int]()
+            for token in rows[0].tolist():
+                if self.vocabulary.is_boundary(token):
+                    continue
+                grown = text + self.vocabulary.decode([token])
+                try:
+                    tokens = self.vocabulary.encode(grown)
+                except PellucidError:
+                    continue  # two words that grow together are a third, which nobody has seen
+                text = grown
+            yield text, tokens
+
+    @torch.inference_mode()
+    def greedy(self) -> tuple[list[int], list[int]]:
+        """The first symbol as a prompt, and what follows it when the likeliest token is taken each time.
+
+        It ends before a token that leads by so little that two tools may choose differently.
+        """
+        prompt = [0] * self.vocabulary.has_boundary + [self.vocabulary.shift]
+        said: list[int] = []
+        while len(said) < GREEDY and len(prompt) + len(said) < self.longest:
+            best = self.original(torch.tensor([[*prompt, *said]]))[0, -1].topk(2)
+            if float(best.values[0] - best.values[1]) <= 2 * ALLOWED:
+                break
+            said.append(int(best.indices[0]))
+            if self.vocabulary.is_boundary(said[-1]):
+                break
+        return prompt, said
 
 
 def largest_difference(one: Tensor, other: Tensor) -> float:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 BOUNDARY, START, END = "<|boundary|>", "<|start|>", "<|end|>"
 ANY_CHARACTER = r"[\s\S]"
+# What Python's re takes for letters and for space. There, accents that combine are no letters, and the separators from
+# U+001C on are space; by their own names, `tokenizers` has both the other way round.
+LETTER, SPACE = r"\p{L}\p{N}_", r"\s\x{1c}-\x{1f}"
 
 
 def build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
@@ -44,7 +47,7 @@ def build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
     else:
         symbols = {symbol: place for place, symbol in enumerate(vocabulary.symbols, start=vocabulary.shift)}
         tokenizer = Tokenizer(models.WordLevel(vocab=symbols, unk_token="<|unknown|>"))
-        pattern = ANY_CHARACTER if stored["kind"] == "characters" else WORD_PATTERN
+        pattern = ANY_CHARACTER if stored["kind"] == "characters" else word_pattern()
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
         tokenizer.decoder = decoders.Fuse()
     names = special_tokens(vocabulary)
@@ -62,6 +65,12 @@ def build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
             fix="A token of it is called as a boundary is; train without it",
         )
     return tokenizer
+
+
+def word_pattern() -> str:
+    """The pattern that cuts words, as the `tokenizers` package has to be told it."""
+    parts = (part.replace(r"\s", f"[{SPACE}]").replace(r"\w", f"[{LETTER}]") for part in WORD_PATTERN.split(r"[^\w\s]"))
+    return f"[^{LETTER}{SPACE}]".join(parts)
 
 
 def special_tokens(vocabulary: Vocabulary) -> dict[int, str]:

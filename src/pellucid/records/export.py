@@ -12,6 +12,7 @@ class ExportCheck(NamedTuple):
     n_inputs: int
     largest_difference: float  # of the numbers that both put out
     allowed: float
+    reads_the_same: bool | None = None  # whether it cuts texts into the same tokens, where it reads texts
     says_the_same: bool | None = None  # of greedy text, where that was compared too
     missing: str = ""  # what would have loaded it, and is not installed
 

@@ -35,10 +35,11 @@ def export_parts(made: Export) -> Iterator[Part]:
 def check_words(made: Export) -> str:
     """How far apart the other tool and the network are."""
     check = made.check
+    tokens = ", the tokens of texts are the same" if check.reads_the_same else ""
     text = ", and the greedy text is the same" if check.says_the_same else ""
     return (
         f"Checked on {check.n_inputs} inputs: {check.tool} and the network differ by {check.largest_difference:.1e} at "
-        f"most ({check.allowed:.0e} is allowed){text}."
+        f"most ({check.allowed:.0e} is allowed){tokens}{text}."
     )
 
 
