@@ -163,6 +163,48 @@ def test_a_graph_holds_counts_and_columns(folder):
     assert abs(found.sum() - 1) < 1e-5
 
 
+def test_a_number_is_answered_from_dates_and_one_category(folder):
+    """By the graph, whose date is taken apart before, and by the source alone, which does that itself."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    draw = np.random.default_rng(1)
+    lines = ["sold,colour,size,price"]
+    for _ in range(120):
+        day = f"20{draw.integers(18, 25)}-{draw.integers(1, 13):02}-{draw.integers(1, 29):02}"
+        size = draw.normal(5, 2)
+        colour = draw.choice(["red", '"dark, blue"', "é"])
+        lines.append(f"{day},{colour},{'' if size < 3 else round(size, 3)},{2 * size + draw.random():.3f}")
+    Path("sold.csv").write_text("\n".join(lines) + "\n")
+    train("sold.csv", target="price", model="logistic", steps=5, name="prices")
+    wanted = [float(one.answer) for one in predict("prices", "sold.csv").predictions]
+    made = export_run("prices", to="torch")
+    said = run_alone(made.folder, str(Path("sold.csv").resolve())).splitlines()
+    assert [float(line.split("\t")[0]) for line in said] == pytest.approx(wanted, abs=1e-3)
+    made = export_run("prices", to="onnx")
+    assert made.check.largest_difference < 1e-4
+    session = onnxruntime.InferenceSession(f"{made.folder}/model.onnx")
+    assert {one.name for one in session.get_inputs()} >= {"colour", "size", "sold (year)", "sold (month)"}
+    assert [one.name for one in session.get_outputs()] == ["value"]
+
+
+def test_coloured_images_are_answered_by_the_source_alone(folder):
+    from PIL import Image
+
+    draw = np.random.default_rng(1)
+    for name, colour in (("warm", (200, 80, 40)), ("cold", (40, 90, 210))):
+        Path("pictures", name).mkdir(parents=True)
+        for number in range(30):
+            pixels = np.clip(draw.normal(colour, 40, (9, 8, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(f"pictures/{name}/{number}.png")
+    train("pictures", model="logistic", steps=5, name="colours")
+    Image.open("pictures/warm/0.png").resize((31, 17)).convert("RGBA").save("wide.png")
+    files = [str(Path(one).resolve()) for one in ("pictures/warm/1.png", "pictures/cold/1.png", "wide.png")]
+    made = export_run("colours", to="torch")
+    said = [line.split("\t")[0] for line in run_alone(made.folder, *files).splitlines()]
+    assert said == [predict("colours", file).predictions[0].answer for file in files]
+    pytest.importorskip("onnxruntime")
+    assert export_run("colours", to="onnx").check.largest_difference < 1e-4
+
+
 def test_a_gguf_file_holds_the_weights_and_the_letters(folder):
     gguf = pytest.importorskip("gguf")
     made = export_run("alone", to="gguf")

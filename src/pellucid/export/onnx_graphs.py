@@ -41,7 +41,9 @@ class Graph(NamedTuple):
 def build_graph(subject: Subject) -> Graph:
     """The network of a run with what stands around it."""
     model: Any = subject.model.for_inference()
-    batch = next(one for one in list(subject.inputs())[2:] if all(axis > 1 for axis in one[-1].shape if axis))
+    # An axis of size 1 in the example would be taken for one that is always 1, unless no other size is possible.
+    batches = list(subject.inputs())[2:]
+    batch = next((one for one in batches if all(axis > 1 for axis in one[-1].shape)), batches[0])
     if subject.kind in ("list", "text"):
         if isinstance(model.core, RNN):
             cell: Any = GraphCell(model.core.cell)
