@@ -27,6 +27,8 @@ from pellucid.api.runs import RunFollower, list_runs
 from pellucid.api.speak import Speaker
 from pellucid.http.door import RequestHeaders
 from pellucid.http.server import HttpServer, open_listener
+from pellucid.figures.picture import follow_page
+from pellucid.http.answers import Refusal
 from pellucid.lab.app import Lab, build_lab
 from pellucid.lab.session import Session
 from pellucid.lab.training import safe_name
@@ -198,7 +200,8 @@ def test_what_is_taken_along_is_a_file_and_nothing_else(visitor):
     code, picture, headers = visitor.ask("GET", "/api/runs/small/figures/loss-curves")
     assert (code, headers["content-type"]) == (200, "image/svg+xml")
     assert "sandbox" in headers["content-security-policy"]
-    assert picture.decode() == pellucid.draw("loss-curves", visitor.lab.runs / "small").drawing.svg
+    drawn = pellucid.draw("loss-curves", visitor.lab.runs / "small").drawing.svg
+    assert picture.decode() == follow_page(drawn)  # the same, and a style for pages that are dark
     assert visitor.ask("GET", "/api/runs/small/figures/confusion")[0] == 400
 
 
@@ -333,7 +336,7 @@ def test_x_ray_lessons_and_claims_answer(visitor):
     lessons = visitor.get("/api/lessons")["lessons"]
     assert {"saturation", "smoothing", "road", "positions"} <= {one["name"] for one in lessons}
     drawn = visitor.post("/api/lessons/draw", {"name": "scalar-rnn", "knobs": {"steps": 3, "weights": [0.5, 2]}})
-    assert drawn["svg"] == pellucid.draw("scalar-rnn", steps=3, weights=(0.5, 2)).drawing.svg
+    assert drawn["svg"] == follow_page(pellucid.draw("scalar-rnn", steps=3, weights=(0.5, 2)).drawing.svg)
     assert visitor.ask("POST", "/api/lessons/draw", {"name": "scalar-rnn", "knobs": {"steps": -3}})[0] == 400
     assert visitor.ask("POST", "/api/lessons/draw", {"name": "loss-curves"})[0] == 400
     claims = visitor.get("/api/claims")

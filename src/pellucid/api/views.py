@@ -12,6 +12,7 @@ from pellucid.records import as_plain
 if TYPE_CHECKING:
     from pellucid.api.speak import Speaker
     from pellucid.autograd.expression import Program
+    from pellucid.figures.picture import Picture
     from pellucid.records import ClaimResult, Derivation, Diagnosis, Inspection
 
 
@@ -85,10 +86,17 @@ def _nudged(program: Program, record: Derivation) -> dict[str, Any]:
 
 
 def graph_styles() -> str:
-    """The style sheet of graphs that a page shows inside itself."""
+    """The style sheet of graphs that a page shows inside itself, light or dark."""
     from pellucid.figures.picture import asset
 
-    return str(asset("graph.css"))
+    return f"{asset('graph.css')}\n{asset('graph-dark.css')}"
+
+
+def page_svg(picture: Picture) -> str:
+    """A picture as a page shows it, light or dark as the page is."""
+    from pellucid.figures.picture import follow_page
+
+    return follow_page(picture.svg)
 
 
 def _as_value(name: str, value: object) -> Any:
@@ -176,7 +184,12 @@ def plain_lesson(name: str, knobs: Mapping[str, Any]) -> dict[str, Any]:
     given: dict[str, Any] = {knob: tuple(value) if isinstance(value, list) else value for knob, value in knobs.items()}
     drawn = draw(name, None, **given)
     picture = drawn.drawing
-    return {"title": picture.title, "caption": list(picture.caption), "svg": picture.svg, "notes": list(drawn.notes)}
+    return {
+        "title": picture.title,
+        "caption": list(picture.caption),
+        "svg": page_svg(picture),
+        "notes": list(drawn.notes),
+    }
 
 
 @functools.cache
@@ -230,7 +243,7 @@ def _claim_with_words(result: ClaimResult) -> dict[str, Any]:
     from pellucid.figures.words.claims import claim_verdict_words, condition_lines, numbers_table
 
     try:
-        svg = draw_claim_result(result).svg if result.numbers else ""
+        svg = page_svg(draw_claim_result(result)) if result.numbers else ""
     except PellucidError:
         svg = ""
     return {

@@ -29,6 +29,12 @@ FALLBACK_FONT = "Pellucid Sans"
 POLICY = Markup("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
 POLICY_WITH_SCRIPT = Markup("default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:")
 
+# What report.css does for the pictures inside its page, for those that stand alone in another's.
+ON_DARK = (
+    "@media (prefers-color-scheme: dark) { svg { filter: invert(.9) hue-rotate(180deg); } "
+    "image.photo { filter: invert(1) hue-rotate(180deg); } }"
+)
+
 
 class Picture(NamedTuple):
     """A picture as SVG, with what it shows and what was measured in sentences."""
@@ -106,6 +112,17 @@ def picture(title: str, caption: Sequence[str], marks: Sequence[str], width: flo
         "</svg>",
     ]
     return Picture(title, tuple(caption), sheet(title, lines, marks, width, height), "\n".join(bare), width)
+
+
+def follow_page(svg: str) -> str:
+    """The same for a page that may be dark: there light becomes dark, each hue stays, and photos stay as they are.
+
+    >>> follow_page('<svg width="4"><g/></svg>').startswith('<svg width="4"><style>@media')
+    True
+    """
+    # Quotes and brackets of texts are escaped, so that the first bracket ends the first tag.
+    opening, bracket, marks = svg.partition(">")
+    return f"{opening}{bracket}<style>{ON_DARK}</style>{marks}"
 
 
 def picture_file(picture: Picture, suffix: str) -> str | bytes:

@@ -141,6 +141,7 @@ def routes(lab: Lab) -> list[BaseRoute]:
 
 def _draw(lab: Lab, path: Path, name: str, asked: dict[str, Any]) -> Response:
     from pellucid.api.draw import draw
+    from pellucid.api.views import page_svg
 
     for number in ("layer", "head"):
         if number in asked:
@@ -155,7 +156,7 @@ def _draw(lab: Lab, path: Path, name: str, asked: dict[str, Any]) -> Response:
         raise PellucidError("an image is wanted", fix="Drop one")
     drawn = draw(name, path, **asked).drawing
     return Response(
-        drawn.svg,
+        page_svg(drawn),
         media_type="image/svg+xml",
         headers={
             "content-security-policy": PICTURE_POLICY,
