@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import http.client
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pytest
+from PIL import Image
 from trust.lab_door import SHORT, attack
 
 import pellucid
@@ -25,13 +27,14 @@ from pellucid.api.preview import preview_data
 from pellucid.api.processes import TrainingProcesses
 from pellucid.api.runs import RunFollower, list_runs
 from pellucid.api.speak import Speaker
-from pellucid.http.door import RequestHeaders
-from pellucid.http.server import HttpServer, open_listener
 from pellucid.figures.picture import follow_page
 from pellucid.http.answers import Refusal
+from pellucid.http.door import RequestHeaders
+from pellucid.http.server import HttpServer, open_listener
+from pellucid.lab import uploads
 from pellucid.lab.app import Lab, build_lab
 from pellucid.lab.session import Session
-from pellucid.lab.training import safe_name
+from pellucid.lab.uploads import ReceivedFolder, safe_name
 from pellucid.runs import find_writer, open_run
 
 STATIC = Path(pellucid.__file__).parent / "lab" / "static"
@@ -219,6 +222,66 @@ def test_dropped_files_have_names_of_their_own(visitor):
     assert visitor.ask("POST", "/api/upload?name=x", b"")[0] == 400
     assert not [one for one in visitor.lab.dropped.iterdir() if one.name.startswith(".tmp")]
     assert safe_name("\u202e\ud800..") == "data"
+
+
+def image_part(label: str, name: str, content: bytes, **others: Any) -> bytes:
+    return json.dumps({"label": label, "name": name, "n_bytes": len(content), **others}).encode() + b"\n" + content
+
+
+def test_a_dropped_folder_of_images_is_classes_and_nothing_else(visitor):
+    """The class is the folder's name, whatever it says; of a file's name only what is harmless is left."""
+    file = io.BytesIO()
+    Image.new("L", (8, 8), 200).save(file, "PNG")
+    image, labels = file.getvalue(), ("Käfer & co", "<img src=x onerror=alert(1)>")
+    parts = [image_part(label, f"../../{number}.png", image) for label in labels for number in range(12)]
+    kept = visitor.post(f"/api/upload/folder?name={quote('../../my shapes')}", b"".join(parts))
+    assert re.fullmatch(r"[0-9a-f]{16}/my-shapes", kept["name"])
+    assert kept["n_bytes"] == 24 * len(image)
+    place = visitor.lab.dropped / kept["name"]
+    assert {path.name for path in place.iterdir()} == set(labels)
+    assert all(re.fullmatch(r"\d{6}-\d+\.png", path.name) for path in place.glob("*/*"))
+    seen = visitor.post("/api/train/preview", {"where": "dropped", "name": kept["name"]})
+    assert (seen["kind"], set(seen["classes"])) == ("images", set(labels))
+    listed = {one["name"]: one for one in visitor.get("/api/data")["data"] if one["where"] == "dropped"}
+    assert listed[kept["name"]]["kind"] == "images"
+    assert visitor.post("/api/upload/folder?name=my-shapes", b"".join(parts))["name"].endswith("/my-shapes")
+    # One that holds no pictures of attention can be drawn from a folder.
+    assert visitor.ask("GET", f"/api/runs/small/figures/patch-attention?input=dropped:{kept['name']}")[0] == 400
+    before = sorted(visitor.lab.dropped.iterdir())
+    two = image_part("a", "1.png", image) + image_part("b", "2.png", image)
+    for wrong in (
+        *(
+            two + image_part(label, "x.png", image)
+            for label in ("..", "../x", "a/b", "a\\b", ".x", " ", "", "\0", "\u202e")
+        ),
+        *(two + image_part(label, "x.png", image) for label in ("x\n", "é" * 200)),
+        *(b"", two[:-1], two + b"{", two + b"{}\n", two + b"x" * 5000, b'["a"]\n', image_part("a", "1.png", image)),
+        *(two + image_part("b", "x", b"", n_bytes=n) for n in (-1, 0, 1 << 60, "3", None, 1.5)),
+    ):
+        code, said, _ = visitor.ask("POST", "/api/upload/folder?name=x", wrong)
+        assert code == 400, said
+    assert visitor.ask("POST", "/api/upload/folder?name=x", two, content_type="application/json")[0] in (400, 413, 415)
+    assert sorted(visitor.lab.dropped.iterdir()) == before
+    assert not list(visitor.folder.rglob("x.png"))
+
+
+def test_a_folder_comes_in_parts_that_end_anywhere_and_has_limits(tmp_path, monkeypatch):
+    body = b"".join(image_part(label, f"{label}.png", bytes(range(10)) * 3) for label in "abc")
+    digests = set()
+    for size in (1, 7, 64, len(body)):
+        received = ReceivedFolder(tmp_path / str(size))
+        for at in range(0, len(body), size):
+            received.write(body[at : at + size])
+        digests.add(received.finish())
+        found = {str(path.relative_to(received.path)): path.read_bytes() for path in received.path.glob("*/*")}
+        assert found == {f"{label}/{i:06d}-{label}.png": bytes(range(10)) * 3 for i, label in enumerate("abc", 1)}
+    assert len(digests) == 1
+    for limit in ("MOST_IMAGES", "MOST_CLASSES"):
+        with monkeypatch.context() as changed:
+            changed.setattr(uploads, limit, 2)
+            with pytest.raises(Refusal, match="more than") as refused:
+                ReceivedFolder(tmp_path / limit).write(body)
+            assert refused.value.status == 413
 
 
 def test_vendored_files_are_what_was_taken_from_npm():

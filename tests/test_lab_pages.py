@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 pytestmark = pytest.mark.browser
@@ -175,6 +176,41 @@ def test_from_nothing_to_a_trained_run_its_tree_and_one_number(visitor: LabVisit
         expect(page.get_by_text(re.compile("^Backward, "))).to_be_visible()
         page.keyboard.press("ArrowLeft")
         expect(page.get_by_role("status").first).to_contain_text("Backward")
+        visitor.check(page)
+    finally:
+        lab.end()
+
+
+def test_a_folder_of_images_is_picked_or_dropped(visitor: LabVisitor, folder: Path):
+    """Its folders are the classes, by whatever name; what is no image of a class is left out, and told."""
+    shapes = folder / "my shapes"
+    for label in ("ring", EVIL):
+        (shapes / label).mkdir(parents=True)
+        for number in range(3):
+            Image.new("L", (8, 8), 40 * number).save(shapes / label / f"{number}.png")
+    (shapes / "notes.txt").write_text("loose")
+    (shapes / "ring" / ".hidden").write_text("hidden")
+    lab = LabProcess(folder)
+    try:
+        page = visitor.open(lab, scheme="dark")
+        expect(page.get_by_role("link", name=re.compile("^my shapes images"))).to_be_visible()
+        page.get_by_label("Folder").set_input_files(shapes)
+        expect(page.get_by_role("heading", name="my-shapes")).to_be_visible()
+        expect(page.get_by_text("2 files of the folder were left out")).to_be_visible()
+        kept = page.url.split("#")[1]
+        visitor.go(page, "train")
+        place = page.locator(".drop").bounding_box()
+        assert place
+        at = {"x": place["x"] + place["width"] / 2, "y": place["y"] + 20}
+        data = {"items": [], "files": [str(shapes)], "dragOperationsMask": 1}
+        browser = page.context.new_cdp_session(page)
+        for kind in ("dragEnter", "dragOver", "drop"):
+            browser.send("Input.dispatchDragEvent", {"type": kind, **at, "data": data})
+        expect(page.get_by_text("2 files of the folder were left out")).to_be_visible()
+        assert page.url.split("#")[1] == kept  # the same bytes, and so the same place
+        expect(page.get_by_text("6 images in 2 classes")).to_be_visible(timeout=4 * PATIENCE)
+        (stored,) = (folder / "runs" / ".lab" / "dropped").glob("*/my-shapes")
+        assert {one.name: len(list(one.iterdir())) for one in stored.iterdir()} == {"ring": 3, EVIL: 3}
         visitor.check(page)
     finally:
         lab.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,9 @@ from pellucid.options import options_of
 from pellucid.records import DatasetFacts
 
 DATA_ENDINGS = (".txt", ".csv", ".tsv", ".parquet", ".jsonl", ".json", ".md", ".arrow", ".feather")
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 MOST_LISTED = 200
+MOST_LOOKED_AT = 40  # things in a folder, to see whether it holds images; it is asked every few seconds
 SPLIT_KINDS = ("list", "table", "pairs")
 CHOICES = ("minutes", "steps", "size", "seed", "learning_rate", "batch_size", "optimizer", "schedule", "start")
 
@@ -24,7 +27,11 @@ CHOICES = ("minutes", "steps", "size", "seed", "learning_rate", "batch_size", "o
 def list_data(folder: Path, dropped: Path) -> list[DatasetFacts]:
     """What there is to train on: files of a folder, what was dropped, and the sets that come with pellucid."""
     found = [DatasetFacts(name, card.kind, card.summary, "comes") for name, card in datasets().items()]
-    return [*_files_of(folder, "folder"), *_dropped(dropped), *found]
+    return [*_data_of(folder, "folder"), *_dropped(dropped), *found]
+
+
+def _data_of(folder: Path, where: str) -> list[DatasetFacts]:
+    return [*_files_of(folder, where), *_image_folders(folder, where)][:MOST_LISTED]
 
 
 def _files_of(folder: Path, where: str) -> list[DatasetFacts]:
@@ -41,13 +48,40 @@ def _files_of(folder: Path, where: str) -> list[DatasetFacts]:
     ][:MOST_LISTED]
 
 
+def _image_folders(folder: Path, where: str) -> list[DatasetFacts]:
+    """Folders of class folders, by the names of what is in them; nothing is opened."""
+    summary = f"images in class folders, {'dropped here' if where == 'dropped' else 'in this folder'}"
+    return [
+        DatasetFacts(one.name, "images", summary, where)
+        for one in _look_into(folder, MOST_LISTED)
+        if sum(_holds_images(Path(inner)) for inner in _look_into(Path(one))[:3]) >= 2
+    ]
+
+
+def _holds_images(folder: Path) -> bool:
+    return any(one.is_file() and one.name.lower().endswith(IMAGE_ENDINGS) for one in _look_into(folder))
+
+
+def _look_into(folder: Path, most: int = MOST_LOOKED_AT) -> list[os.DirEntry[str]]:
+    """The first things in a folder that are neither hidden nor links; none where it is no folder."""
+    try:
+        with os.scandir(folder) as entries:
+            shown = (one for one in entries if not one.name.startswith(".") and not one.is_symlink())
+            return sorted(itertools.islice(shown, most), key=lambda one: (one.is_file(), one.name))
+    except OSError:
+        return []
+
+
 def _dropped(folder: Path) -> list[DatasetFacts]:
     try:
         inner = sorted(os.scandir(folder), key=lambda entry: -entry.stat().st_mtime)
     except OSError:
         return []
     return [
-        one._replace(name=f"{entry.name}/{one.name}") for entry in inner for one in _files_of(Path(entry), "dropped")
+        one._replace(name=f"{entry.name}/{one.name}")
+        for entry in inner
+        if not entry.name.startswith(".")
+        for one in _data_of(Path(entry), "dropped")
     ][:MOST_LISTED]
 
 
@@ -55,7 +89,7 @@ def find_source(where: str, name: str, folder: Path) -> str:
     """What `train` is given for data that were picked from the list; nothing that is not in the list is ever opened."""
     if where == "comes" and name in datasets():
         return name
-    if where == "folder" and any(one.name == name for one in _files_of(folder, "folder")):
+    if where == "folder" and any(one.name == name for one in _data_of(folder, "folder")):
         return str(folder / name)
     raise PellucidError("those data are not in the list", fix="Pick some that are, or drop a file")
 

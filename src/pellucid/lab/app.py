@@ -25,6 +25,7 @@ from pellucid.lab.workers import Worker
 
 UPLOAD_BYTES = 1 << 30
 JSON_BYTES = 1 << 20
+UPLOADS = ("/api/upload", "/api/upload/folder")
 KINDS = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -138,8 +139,8 @@ def build_lab(lab: Lab, listener: socket.socket, names: Iterable[str] = ()) -> A
         names,
         admits=lab.session.admits,
         is_open=lambda path: path == "/" or path.startswith("/static/"),
-        body_bytes=lambda path: UPLOAD_BYTES if path == "/api/upload" else JSON_BYTES,
-        takes_octets=lambda path: path == "/api/upload",
+        body_bytes=lambda path: UPLOAD_BYTES if path in UPLOADS else JSON_BYTES,
+        takes_octets=lambda path: path in UPLOADS,
         in_flight=96,
     )
     return Door(build_app(routes), rules)

@@ -149,7 +149,7 @@ def _draw(lab: Lab, path: Path, name: str, asked: dict[str, Any]) -> Response:
     if "least" in asked:
         asked["least"] = float(asked["least"])
     if (word := asked.get("input", "")).startswith("dropped:"):
-        from pellucid.lab.training import dropped_file
+        from pellucid.lab.uploads import dropped_file
 
         asked["input"] = str(dropped_file(lab, word.removeprefix("dropped:")))
     elif name == "patch-attention" and "input" in asked:

@@ -23,7 +23,7 @@ export class LabError extends Error {
 export const door = signal("open");
 
 /** @param {string} path @param {RequestInit} [options] @returns {Promise<any>} */
-async function ask(path, options) {
+export async function ask(path, options) {
   let answer;
   try {
     answer = await fetch(path, options);
@@ -49,12 +49,6 @@ export function get(path, query = {}, abort = undefined) {
 export function post(path, body = {}, abort = undefined) {
   const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal: abort };
   return ask(path, options);
-}
-
-/** @param {File} file */
-export function upload(file) {
-  const options = { method: "POST", headers: { "content-type": "application/octet-stream" }, body: file };
-  return ask(`/api/upload?name=${encodeURIComponent(file.name)}`, options);
 }
 
 /** Ask again whenever what it depends on changes; of several answers only the last counts.
@@ -171,24 +165,6 @@ export function Picture({ src, svg, alt }) {
   const explain = () => { if (src) ask(src).catch((error) => setFailed(error.message)); };
   return failed ? html`<p class="notice">${failed}</p>`
     : html`<div class="picture" tabindex="0" role="group" aria-label=${alt}><img src=${url} alt=${alt} onError=${explain} /></div>`;
-}
-
-/** Somewhere to drop a file, or to choose one. @param {{ onFile: (file: File) => void, children?: any, accept?: string }} props */
-export function Drop({ onFile, children, accept }) {
-  const [over, setOver] = useState(false);
-  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
-  /** @param {DragEvent} event */
-  const drop = (event) => {
-    event.preventDefault();
-    setOver(false);
-    const file = event.dataTransfer?.files[0];
-    if (file) onFile(file);
-  };
-  return html`<div class=${`drop ${over ? "over" : ""}`} onDragOver=${(/** @type {DragEvent} */ event) => { event.preventDefault(); setOver(true); }}
-    onDragLeave=${() => setOver(false)} onDrop=${drop}>${children}
-    <button type="button" onClick=${() => input.current?.click()}>Choose a file</button>
-    <input ref=${input} type="file" class="unseen" tabindex="-1" aria-label="File" accept=${accept}
-      onChange=${(/** @type {any} */ event) => { if (event.target.files[0]) onFile(event.target.files[0]); event.target.value = ""; }} /></div>`;
 }
 
 /** @param {string} hash */

@@ -1,6 +1,7 @@
 // The first page: runs as cards, and data to begin with.
 // @ts-check
-import { Drop, ErrorNotice, Sparkline, bytes, count, fixed, get, go, html, percent, upload, useEffect, useState } from "../kit.js";
+import { ErrorNotice, Sparkline, bytes, count, fixed, get, go, html, percent, useEffect, useState } from "../kit.js";
+import { Drop } from "../drop.js";
 
 const LOOK_AGAIN = 3_000; // milliseconds
 
@@ -36,6 +37,13 @@ export function DataTile({ one }) {
     <small>${one.summary || `${bytes(one.n_bytes)}, ${one.where === "dropped" ? "dropped here" : "in this folder"}`}</small></a>`;
 }
 
+/** @param {{ onError: (error: any) => void }} props */
+export function DataDrop({ onError }) {
+  return html`<${Drop} hasFolders onError=${onError} onKept=${(/** @type {any} */ kept) => go(`#/train/dropped/${encodeURIComponent(kept.name)}`)}>
+    <p><b>Drop a file or a folder of images here.</b> What it is will be told.</p>
+    <p class="quiet">One item a line, running text, a table with a header, or pairs with a tab between; of images, a folder for each class.</p><//>`;
+}
+
 export function Home() {
   const [found, setFound] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
@@ -45,8 +53,6 @@ export function Home() {
     look();
     return () => clearTimeout(timer);
   }, []);
-  /** @param {File} file */
-  const take = (file) => upload(file).then((kept) => go(`#/train/dropped/${encodeURIComponent(kept.name)}`), setError);
   const runs = found?.runs ?? [];
   const own = (found?.data ?? []).filter((/** @type {any} */ one) => one.where !== "comes");
   const comes = (found?.data ?? []).filter((/** @type {any} */ one) => one.where === "comes");
@@ -54,10 +60,10 @@ export function Home() {
       <p class="quiet">Your data, your network, on this machine alone. Whatever is said here was measured.</p></div>
     <${ErrorNotice} error=${error} />
     <section class="section" aria-labelledby="runs"><div class="head-row"><h2 id="runs">Runs</h2><a class="button" href="#/train">Train a network</a></div>
-      ${found && !runs.length ? html`<p>No run yet. Drop a file below, or <a href="#/train/comes/names">train on 30,000 names</a>; it takes two minutes.</p>` : null}
+      ${found && !runs.length ? html`<p>No run yet. Drop something below, or <a href="#/train/comes/names">train on 30,000 names</a>; it takes two minutes.</p>` : null}
       <div class="cards">${runs.map((/** @type {any} */ card) => html`<${RunTile} card=${card} key=${card.name} />`)}</div></section>
     <section class="section" aria-labelledby="data"><h2 id="data">Data</h2>
-      <${Drop} onFile=${take}><p><b>Drop a file here.</b> A list, a text, a table or pairs: what it is will be told.</p><//>
+      <${DataDrop} onError=${setError} />
       ${own.length ? html`<div class="cards">${own.map((/** @type {any} */ one) => html`<${DataTile} one=${one} key=${one.name} />`)}</div>` : null}
       ${comes.length ? html`<h3>Sets that come with pellucid</h3><div class="cards">${comes.map((/** @type {any} */ one) => html`<${DataTile} one=${one} key=${one.name} />`)}</div>` : null}
     </section>`;

@@ -1,6 +1,7 @@
 // One run: how it learns, what is inside, its mistakes, single numbers, the doctor, its report and its files.
 // @ts-check
-import { Drop, ErrorNotice, Field, Picture, Table, Tabs, bytes, count, duration, fixed, get, go, html, post, upload, useAnswer, useEffect, useState } from "../kit.js";
+import { ErrorNotice, Field, Picture, Table, Tabs, bytes, count, duration, fixed, get, go, html, post, useAnswer, useEffect, useState } from "../kit.js";
+import { Drop } from "../drop.js";
 import { useRun } from "../follow.js";
 import { Curves, blocks, together } from "../curves.js";
 
@@ -161,10 +162,10 @@ function Attention({ name, now }) {
   useEffect(() => { const timer = setTimeout(() => setSettled(text), 350); return () => clearTimeout(timer); }, [text]);
   const base = `/api/runs/${encodeURIComponent(name)}/figures`;
   const query = new URLSearchParams(Object.entries({ input: settled }).filter(([, value]) => value));
-  const take = (/** @type {File} */ file) => upload(file).then((kept) => { setText(`dropped:${kept.name}`); setError(null); }, setError);
+  const take = (/** @type {any} */ kept) => { setText(`dropped:${kept.name}`); setError(null); };
   if (isImage && now.run.model !== "vit") return null;
   return html`<section class="section"><h2>Attention</h2><${ErrorNotice} error=${error} />
-    ${isImage ? html`<${Drop} onFile=${take} accept="image/*"><p>Drop an image to see what each patch looks at; until then it reads the first of its data.</p><//>
+    ${isImage ? html`<${Drop} onKept=${take} onError=${setError} accept="image/*"><p>Drop an image to see what each patch looks at; until then it reads the first of its data.</p><//>
       <div class="pictures"><${Picture} src=${`${base}/patch-attention?${text ? query : ""}`} alt="attention of the patches" /><${Picture} src=${`${base}/vit-positions`} alt="likeness of the learned positions" /></div>`
       : html`<div class="fields"><${Field} label="What it reads"><input value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /><//>
         <${Field} label="Layer"><select value=${layer} onChange=${(/** @type {any} */ event) => setLayer(Number(event.target.value))}>${range(now.run.depth).map((n) => html`<option value=${n}>${n}</option>`)}</select><//>

@@ -1,7 +1,8 @@
 // Train: pick or drop data, see what was inferred and why, how they divide, what the plan is; then start.
 // @ts-check
-import { Drop, ErrorNotice, Field, get, go, html, post, upload, useAnswer, useState } from "../kit.js";
-import { DataTile } from "./home.js";
+import { ErrorNotice, Field, count, get, go, html, post, useAnswer, useState } from "../kit.js";
+import { leftOut } from "../drop.js";
+import { DataDrop, DataTile } from "./home.js";
 
 /** @param {{ words: string[] }} props */
 export function Train({ words }) {
@@ -11,12 +12,10 @@ export function Train({ words }) {
 
 function Pick() {
   const [error, setError] = useState(/** @type {any} */ (null));
-  /** @param {File} file */
-  const take = (file) => upload(file).then((kept) => go(`#/train/dropped/${encodeURIComponent(kept.name)}`), setError);
   const found = useAnswer((abort) => get("/api/data", {}, abort), []);
-  return html`<div class="head"><h1>Train a network</h1><p class="quiet">Of your own file, or of a set that comes along.</p></div>
+  return html`<div class="head"><h1>Train a network</h1><p class="quiet">Of your own data, or of a set that comes along.</p></div>
     <${ErrorNotice} error=${error ?? found.error} />
-    <${Drop} onFile=${take}><p><b>Drop a file here</b></p><p class="quiet">One item a line, running text, a table with a header, or pairs with a tab between.</p><//>
+    <${DataDrop} onError=${setError} />
     <section class="section"><h2>Or pick</h2><div class="cards">${(found.answer?.data ?? []).map((/** @type {any} */ one) => html`<${DataTile} one=${one} key=${one.where + one.name} />`)}</div></section>`;
 }
 
@@ -51,6 +50,7 @@ function Prepare({ where, name }) {
     <div class="two">
       <section class="section sheet"><h2>What it is</h2>
         ${data ? html`<ul class="stack" aria-live="polite">${data.lines.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul>
+    ${leftOut.value.n && leftOut.value.name === name ? html`<p class="notice">${count(leftOut.value.n)} ${leftOut.value.n === 1 ? "file of the folder was" : "files of the folder were"} left out: no image, hidden, or in no class folder.</p>` : null}
           ${data.first.length ? html`<div><h3>It begins</h3><div class="chips">${data.first.map((/** @type {string} */ text) => html`<span class="chip">${text}</span>`)}</div></div>` : null}
           ${data.columns.length ? html`<div class="stack"><h3>Columns</h3><div class="chips">${data.columns.map((/** @type {any} */ column) => html`<span class="chip">${column.name}: ${column.kind}</span>`)}</div></div>` : null}
           <details onToggle=${(/** @type {any} */ event) => { if (event.target.open) divide(); }}><summary>How it divides into train, dev and test</summary>
