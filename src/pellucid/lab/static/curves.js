@@ -17,11 +17,13 @@ export function Curves({ x, series, height = 300, label, log = false, range }) {
     if (!element) return undefined;
     const make = () => {
       plot.current?.destroy();
+      // A power of ten where zeros would say nothing.
+      const words = (/** @type {any} */ _, /** @type {number[]} */ ticks) => { const most = Math.max(...ticks.map(Math.abs)); return ticks.map((tick) => (tick && (most < 0.01 || most >= 1e6) ? (+tick.toPrecision(3)).toExponential().replace("e-", "e−").replace("e+", "e") : (+tick.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 9 }))); };
       const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
       plot.current = new uPlot({
         width: Math.max(200, element.clientWidth), height,
         scales: { x: { time: false }, y: log ? { distr: 3 } : range ? { range: () => limits.current } : {} },
-        axes: [axis, { ...axis, size: 62 }],
+        axes: [axis, { ...axis, size: 62, values: words }],
         cursor: { drag: { x: true, y: false } },
         series: [{ label: "step" }, ...series.map((one) => ({
           label: one.name, stroke: colour(one.colour), width: one.width ?? 1.8, dash: one.dash, spanGaps: true, points: { show: false },

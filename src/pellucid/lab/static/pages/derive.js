@@ -17,10 +17,12 @@ export function Derive({ words }) {
   const found = useAnswer((abort) => post("/api/derive", { expression, values }, abort), [expression, JSON.stringify(values)], 60);
   const seen = found.answer;
   useEffect(() => { setAt(0); }, [expression]);
+  useEffect(() => { setCopied(""); }, [seen?.latex]);
   const names = seen?.names ?? [];
   const set = (/** @type {string} */ name, /** @type {any} */ value) => setValues((before) => ({ ...before, [name]: value }));
   const nudged = seen?.curves?.[chosen] ? chosen : Object.keys(seen?.curves ?? {})[0];
-  const copy = () => navigator.clipboard?.writeText(seen.latex);
+  const [copied, setCopied] = useState("");
+  const copy = () => navigator.clipboard.writeText(seen.latex).then(() => setCopied("Copied."), () => setCopied("The browser does not let us; mark it and press Ctrl-C."));
   return html`<div class="head"><h1>Derive</h1><p class="quiet">Every derivative, step by step, each beside one that was measured.</p></div>
     ${sent ? html`<p class="notice">One unit of a network: ${sent.from}. The network itself put out ${fixed(sent.measured, 6)}; the graph below makes it again.</p>` : null}
     <div class="stack"><${Field} label="Expression"><input class="code-field" spellcheck="false" autocomplete="off" value=${expression} onInput=${(/** @type {any} */ event) => setExpression(event.target.value)} /><//>
@@ -38,7 +40,7 @@ export function Derive({ words }) {
         <div class="sheet stack"><h2>Gradients, beside central differences</h2><div class="scroll" tabindex="0" role="region" aria-label="Gradients"><table><thead><tr><th scope="col">input</th><th scope="col" class="right">value</th><th scope="col" class="right">gradient</th><th scope="col" class="right">measured</th><th scope="col" class="right">disagreement</th></tr></thead>
           <tbody>${seen.checks.slice(0, 60).map((/** @type {any} */ check) => html`<tr><th scope="row">${check.variable}</th><td class="right">${check.value}</td><td class="right">${check.shown}</td><td class="right">${check.measured_shown}</td><td class="right">${check.disagreement === null ? "not known" : Number(check.disagreement).toExponential(1)}</td></tr>`)}</tbody></table></div>
           ${seen.notes.map((/** @type {string} */ note) => html`<p class="notice">${note}</p>`)}
-          <details><summary>LaTeX</summary><div class="stack"><button type="button" class="small" onClick=${copy}>Copy</button><pre class="said" tabindex="0">${seen.latex}</pre></div></details></div></section></div>` : null}`;
+          <details><summary>LaTeX</summary><div class="stack"><div class="row"><button type="button" class="small" onClick=${copy}>Copy</button><small role="status">${copied}</small></div><pre class="said" tabindex="0">${seen.latex}</pre></div></details></div></section></div>` : null}`;
 }
 
 /** @param {{ name: string, value: any, gradient: any[], onChange: (value: any) => void, onChoose: () => void }} props */

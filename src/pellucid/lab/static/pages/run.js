@@ -49,7 +49,7 @@ function Learning({ now, ending, name, address, whole }) {
   const { metrics, evaluations, timings, plan, samples } = now;
   const last = metrics.at(-1), timing = timings.at(-1), step = last?.step ?? 0;
   const measure = now.baselines?.measure ?? whole?.baselines?.measure ?? { side: "dev", loss: "nats", metric: "" };
-  const simple = (now.baselines?.rungs ?? []).filter((/** @type {any} */ rung) => typeof rung.dev === "number").slice(0, 3);
+  const simple = (now.baselines?.rungs ?? []).filter((/** @type {any} */ rung) => typeof rung.dev === "number").sort((/** @type {any} */ a, /** @type {any} */ b) => a.dev - b.dev).slice(0, 3);
   const train = blocks(metrics, (row) => row.loss, 120);
   const finite = evaluations.filter((one) => typeof one.dev === "number" || typeof one.train === "number");
   const judged = finite.map((one) => (typeof one.dev === "number" ? one.dev : one.train));
