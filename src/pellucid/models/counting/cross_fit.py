@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from pellucid.data.prepare.tokens import Corpus
 from pellucid.data.splits.hashing import item_hashes
+from pellucid.data.vocabularies import ITEMS_AT_ONCE
 from pellucid.models.counting.count_model import SLICE, CountModel, FloatArray, IntArray
 from pellucid.models.counting.ngram import NGram, NGramConfig
 from pellucid.models.counting.simple_models import Uniform, UniformConfig
@@ -49,21 +50,27 @@ class Stretches:
 class Shares:
     """The parts of a list."""
 
-    part_of: npt.NDArray[np.uint8]  # of each token, the closing boundary of an item with the item
+    part_of: npt.NDArray[np.uint8]  # of each item, with the boundary that closes it
+    ends: IntArray  # of each item, where that boundary stands
 
     @classmethod
     def cut(cls, side: Corpus, items: Sequence[str], n_parts: int) -> Shares:
-        of_items = (item_hashes(items, "cross-fit") % np.uint64(n_parts)).astype(np.uint8)
-        lengths = np.diff(np.flatnonzero(side.tokens == 0))
-        return cls(np.concatenate([of_items[:1], np.repeat(of_items, lengths)]))
+        part_of = (item_hashes(items, "cross-fit") % np.uint64(n_parts)).astype(np.uint8)
+        return cls(part_of, np.flatnonzero(side.tokens == 0)[1:])
 
     def of(self, places: IntArray) -> IntArray:
-        return self.part_of[places].astype(np.int64)
+        """The part that the tokens at these places belong to, the first boundary with the first item."""
+        return self.part_of[np.searchsorted(self.ends, places)].astype(np.int64)
 
     def without(self, part: int, side: Corpus) -> Corpus:
-        rest = side.tokens[self.part_of != part]
-        tokens = np.concatenate([side.tokens[:1], rest[1:] if self.part_of[0] != part else rest])
-        return Corpus(tokens, has_boundary=True, closing=side.closing)
+        """The list without one of them."""
+        pieces = [side.tokens[:1]]
+        for first in range(0, len(self.ends), ITEMS_AT_ONCE):
+            ends = self.ends[first : first + ITEMS_AT_ONCE]
+            before = int(self.ends[first - 1]) if first else 0
+            is_kept = np.repeat(self.part_of[first : first + ITEMS_AT_ONCE] != part, np.diff(ends, prepend=before))
+            pieces.append(side.tokens[before + 1 : int(ends[-1]) + 1][is_kept])
+        return Corpus(np.concatenate(pieces), has_boundary=True, closing=side.closing)
 
 
 @dataclass(frozen=True)
