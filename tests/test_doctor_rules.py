@@ -294,3 +294,17 @@ def test_either_side_may_be_laid_across(outputs, targets):
     patient = Specimen(Shaped(), (torch.randn(12, 3),), torch.randn(12).reshape(targets), nn.MSELoss())
     assert worst("target-broadcast", patient) == "broken"
     assert worst("target-broadcast", replace(patient, targets=patient.targets.reshape(outputs))) == "sound"
+
+
+def test_a_gradient_that_is_small_because_much_is_put_out_does_not_vanish():
+    """Behind a norm only the share by which an output is changed counts."""
+    torch.manual_seed(0)
+    large = nn.Linear(8, 16)
+    with torch.no_grad():
+        large.weight.mul_(1e4)
+        large.bias.mul_(1e4)
+    model = nn.Sequential(large, nn.LayerNorm(16), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.Linear(16, 3))
+    patient = Specimen(model, (torch.randn(32, 8),), torch.randint(0, 3, (32,)), nn.CrossEntropyLoss())
+    (found,) = rules()["gradients-over-depth"].check(patient)
+    assert found.severity == "sound"
+    assert re.search(r"e-05 times, over 4 layers; times the norms of their outputs \d\.\d times", found.seen)

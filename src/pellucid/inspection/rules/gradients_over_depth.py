@@ -2,6 +2,8 @@
 
 Compared are the sizes of the loss's gradient by what the first and by what the last layers with weights put out, a few
 of each and by their middle. Matrices that begin at zero on purpose are drawn for it, or nothing would come through.
+Where a layer puts out much beside the last one, as before a norm, its gradient is small for that reason alone: it
+vanishes only where it is also small by the share of its output that it would change.
 """
 
 import math
@@ -13,7 +15,7 @@ import torch
 from pellucid.inspection.instrument.gradient_growth import gradient_growth
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb
 from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
-from pellucid.inspection.judgements import judge_gradient_ratio
+from pellucid.inspection.judgements import FADES, judge_gradient_ratio
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 FEWEST = 4  # layers with weights; in fewer there is no depth
@@ -45,6 +47,10 @@ def check(specimen: Specimen) -> Findings:
         f"the gradient's norm is {at_first:.2g} at {part_name(first[0].path)} and {at_last:.2g} at "
         f"{part_name(last[-1].path)}, {ratio:.2g} times, over {len(layers)} layers"
     )
+    share_at_last = _middle(last, times_output=True)
+    if ratio < 1 / FADES and share_at_last:
+        by_share = _middle(first, times_output=True) / share_at_last
+        ratio, sizes = max(ratio, by_share), f"{sizes}; times the norms of their outputs {by_share:.2g} times"
     yield judge_gradient_ratio(part_name(first[0].path), sizes, ratio, len(layers) - few)
 
 
@@ -73,9 +79,13 @@ def _layers(calls: Sequence[ModuleCall]) -> list[ModuleCall]:
     return list(found.values())
 
 
-def _middle(calls: Sequence[ModuleCall]) -> float:
-    """The median of the norms that are not 0; 0 where all are."""
-    norms = [torch.linalg.vector_norm(call.gradient).item() for call in calls if call.gradient is not None]
+def _middle(calls: Sequence[ModuleCall], *, times_output: bool = False) -> float:
+    """The median of the norms that are not 0; 0 where all are. times_output: each by that of what the layer put out."""
+    norms = []
+    for call in calls:
+        if call.gradient is not None and call.made is not None:
+            size = torch.linalg.vector_norm(call.made.detach().double()).item() if times_output else 1.0
+            norms.append(torch.linalg.vector_norm(call.gradient).item() * size)
     moving = [norm for norm in norms if norm > 0 and math.isfinite(norm)]
     return statistics.median(moving) if moving else 0.0
 

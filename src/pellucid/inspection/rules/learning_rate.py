@@ -1,9 +1,10 @@
 """The rate is tried out: real steps at the optimizer's own rate, and where these do not help, at others.
 
 Too high is where the loss rises, and falls at a lower rate. Too low is where it hardly moves, and falls well at a
-hundred times the rate. Nothing is advised that was not tried: each finding says what every rate gave. Where no rate
-helps it is not the rate, and the finding names what the gradient meets on its way. Schedules are looked at as they
-run: a rate that is gone within thirty updates, or grows without bound, is held beside one that stays.
+hundred times the rate. Sound is where it falls by a hundredth at least; between the two nothing is said. Nothing is
+advised that was not tried: each finding says what every rate gave. Where no rate helps it is not the rate, and the
+finding names what the gradient meets on its way. Schedules are looked at as they run: a rate that is gone within thirty
+updates, or grows without bound, is held beside one that stays.
 """
 
 import math
@@ -44,7 +45,7 @@ def check(specimen: Specimen) -> Findings:
         yield from _too_high(specimen, run, told, rate)
     elif _hardly_moves(run):
         yield from _too_low(specimen, run, told, rate)
-    elif run.fall() > 0:
+    elif run.fall() > CLEARLY:
         yield Finding.sound("the optimizer", told, "the rate is neither far too high nor far too low for these steps")
 
 
