@@ -1,6 +1,8 @@
 """A look at a step: its numbers against autograd's own, and no trace of it in what is trained."""
 
+import gc
 import math
+import weakref
 
 import numpy as np
 import pytest
@@ -438,3 +440,17 @@ def test_a_network_that_is_ill_is_found_ill_and_a_well_one_well():
 
     assert ("suspicious", "act") in found_with(30.0)
     assert not {pair for pair in found_with(1.0) if pair[1] == "act" and pair[0] != "sound"}
+
+
+def test_what_was_looked_at_is_freed():
+    """An output whose hook knows it would be kept for ever: five megabytes with every training."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    probe = HealthProbe(model)
+    outputs = []
+    handle = model[0].register_forward_hook(lambda module, args, output: outputs.append(weakref.ref(output)))
+    with probe.watch(1):
+        model(torch.randn(5, 3)).sum().backward()
+    handle.remove()
+    gc.collect()
+    assert [output() for output in outputs] == [None]
+    assert len(probe.take_looks()) == 1

@@ -99,7 +99,7 @@ def _is_ahead(metric: float | None, simple: Rung | None, loss: float | None, sim
 
 
 def _ladder(run: Run) -> Ladder | None:
-    return run.report().ladder if run.is_finished else run.baselines
+    return run.result.ladder if run.is_finished else run.baselines
 
 
 def state_of(path: Path) -> str:

@@ -140,6 +140,7 @@ class HealthProbe:
         finally:
             for handle in handles:
                 handle.remove()
+            record.let_go()
         self._looks.append(self._health(step, record, with_maps))
         self.old_gradients[step] = record.first
 
@@ -199,7 +200,7 @@ class LayerCall:
 
     path: str
     rank: int
-    output: Tensor  # the very tensor, to know it again where a block hands on what its last layer put out
+    output: Tensor | None  # the very tensor, to know it again where a block hands on what its last layer put out
     shape: tuple[int, ...]  # of the examples
     rows: Tensor  # which of the examples are in the sample
     which: int  # of the passes through the whole network
@@ -225,6 +226,11 @@ class StepRecord:
     # The norm of the first gradient of each parameter with what lay there before, and without; the same twice where
     # that was cleared before one of the backward passes.
     first: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def let_go(self) -> None:
+        """Outputs have hooks that know the calls: where these knew them for ever, neither would ever be freed."""
+        for call in self.calls:
+            call.output = None
 
     def __reduce__(self) -> tuple[object, ...]:
         """A copy of the model, or a file of it, takes the hooks along. There they must hear and keep nothing."""

@@ -89,6 +89,7 @@ FORMAT = 2
 FIRST_CHECKED = 2  # the first format whose logs have a check on each line
 LARGEST_JSON = 64 << 20
 OURS = {"format", "sha256"}
+_CLOSE = b"\n}"
 
 
 class Damaged(PellucidError):
@@ -141,16 +142,25 @@ def _parse(text: bytes, path: Path) -> tuple[int, dict[str, Any]]:
     if type(version) is int and version > FORMAT:
         raise PellucidError(f"format {version} was made by a newer pellucid {where}", fix="Install that version")
     checksum = content.pop("sha256", None)
-    if not isinstance(checksum, str) or type(version) is not int or version < 1 or _with_checksum(content) != text:
+    if not isinstance(checksum, str) or type(version) is not int or version < 1 or not _holds(text, checksum):
         raise Damaged(f"the content is not what was written {where}", fix="Take the file from a copy of the run")
     del content["format"]
     return version, content
 
 
 def _with_checksum(content: Mapping[str, object]) -> bytes:
-    text = json.dumps(content, indent=1, allow_nan=False)
-    checksum = hashlib.sha256(text.encode("ascii")).hexdigest()
-    return (json.dumps({**content, "sha256": checksum}, indent=1, allow_nan=False) + "\n").encode("ascii")
+    body = json.dumps(content, indent=1, allow_nan=False).encode("ascii").removesuffix(_CLOSE)
+    return body + _checksum_line(hashlib.sha256(body + _CLOSE).hexdigest())
+
+
+def _holds(text: bytes, checksum: str) -> bool:
+    """Whether a checksum is that of all that stands before it."""
+    last = _checksum_line(checksum)
+    return text.endswith(last) and hashlib.sha256(text.removesuffix(last) + _CLOSE).hexdigest() == checksum
+
+
+def _checksum_line(checksum: str) -> bytes:
+    return f',\n "sha256": {json.dumps(checksum)}'.encode("ascii") + _CLOSE + b"\n"
 
 
 def _refuse(word: str) -> float:
