@@ -1,5 +1,6 @@
 """The lab's server: who may come in, what may be asked, and that its numbers are the command line's."""
 
+import asyncio
 import contextlib
 import hashlib
 import http.client
@@ -11,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +37,7 @@ from pellucid.lab import uploads
 from pellucid.lab.app import Lab, build_lab
 from pellucid.lab.session import Session
 from pellucid.lab.uploads import ReceivedFolder, safe_name
+from pellucid.lab.workers import Worker
 from pellucid.runs import find_writer, open_run
 
 STATIC = Path(pellucid.__file__).parent / "lab" / "static"
@@ -545,3 +548,19 @@ def test_a_table_without_a_chosen_column_is_shown_with_the_likeliest(tmp_path):
     }
     assert (seen[""]["target"], seen[""]["is_proposed"]) == ("kind", True)
     assert (seen["size"]["target"], seen["size"]["is_proposed"]) == ("size", False)
+
+
+def test_work_that_is_begun_does_not_hold_up_the_end():
+    worker, is_begun, may_end = Worker("test"), threading.Event(), threading.Event()
+
+    def work() -> None:
+        is_begun.set()
+        may_end.wait(60)
+
+    asked = threading.Thread(target=lambda: asyncio.run(worker.do(work)), daemon=True)
+    asked.start()
+    assert is_begun.wait(60)
+    assert not worker.close(0.01)
+    may_end.set()
+    asked.join(60)
+    assert worker.close(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -59,12 +60,15 @@ def command(port: int, host: str, i_know: bool, no_open: bool, runs: str) -> Non
                 _say("No browser could be opened: open the link yourself.")
 
     ended_by = server.run(ready)
-    lab.close()
+    is_idle = lab.close()
     going_on = lab.trainings.under_way()
     if going_on:
         _say(f"Still training: {', '.join(going_on)}. pellucid lab shows it again.")
-    if ended_by == signal.SIGTERM:
-        sys.exit(143)
+    code = 143 if ended_by == signal.SIGTERM else 0
+    if not is_idle:  # Python would wait for its thread
+        os._exit(code)
+    if code:
+        sys.exit(code)
 
 
 def _say(*lines: str) -> None:

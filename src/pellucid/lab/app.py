@@ -24,6 +24,7 @@ from pellucid.lab.session import Session
 from pellucid.lab.workers import Worker
 
 UPLOAD_BYTES = 1 << 30
+ENDING_SECONDS = 2.0  # for work that is begun when the lab ends
 JSON_BYTES = 1 << 20
 UPLOADS = ("/api/upload", "/api/upload/folder")
 KINDS = {
@@ -64,9 +65,9 @@ class Lab:
         """Begin something that takes long, such as a claim in processes of its own; nobody waits for it."""
         threading.Thread(target=work, daemon=True).start()
 
-    def close(self) -> None:
-        self.speak.close()
-        self.measure.close()
+    def close(self) -> bool:
+        """Let go of all work; whether none is left that goes on."""
+        return self.speak.close(ENDING_SECONDS) & self.measure.close(ENDING_SECONDS)
 
 
 class StaticFiles:

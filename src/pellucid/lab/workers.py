@@ -7,8 +7,8 @@ is dragged leaves only its last place.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar, cast
 
 from pellucid.http.answers import Refusal
 
@@ -23,6 +23,7 @@ class Worker:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"pellucid-{name}")
         self._waiting: dict[str, Future[object]] = {}
         self._n_waiting = 0
+        self._begun: set[Future[object]] = set()
 
     async def do(self, work: Callable[[], Answer], *, key: str = "") -> Answer:
         """The answer of the work. key: of work that takes the place of the same that still waits."""
@@ -32,8 +33,11 @@ class Worker:
             before.cancel()
         self._n_waiting += 1
         future: Future[Answer] = self._pool.submit(_on_one_thread, work)
+        asked = cast("Future[object]", future)  # what it answers is nobody's business here
+        self._begun.add(asked)
+        asked.add_done_callback(self._begun.discard)
         if key:
-            self._waiting[key] = future  # type: ignore[assignment]  # what it answers is nobody's business here
+            self._waiting[key] = asked
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -46,9 +50,10 @@ class Worker:
             if key and self._waiting.get(key) is future:
                 del self._waiting[key]
 
-    def close(self) -> None:
-        """Let go of what waits; what is begun ends by itself."""
+    def close(self, seconds: float) -> bool:
+        """Let go of what waits, and give what is begun so long to end; whether it did."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        return not wait(list(self._begun), seconds).not_done
 
 
 def _on_one_thread(work: Callable[[], Answer]) -> Answer:
