@@ -124,7 +124,7 @@ def test_from_nothing_to_a_trained_run_its_tree_and_one_number(visitor: LabVisit
         page = visitor.open(lab)
         expect(page.get_by_text("No run yet")).to_be_visible()
         visitor.check(page)
-        page.locator("input[type=file]").set_input_files(folder / "words.txt")
+        page.get_by_label("File", exact=True).set_input_files(folder / "words.txt")
         expect(page.get_by_role("heading", name="words.txt")).to_be_visible()
         expect(page.get_by_text(f"a list of {len(NAMES)} items")).to_be_visible()
         page.get_by_text("More choices").click()

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pellucid.data import packed_texts
-from pellucid.data.packed_texts import PackedTexts
 from pellucid.decoding.novelty import Known, edit_distances
+from pellucid.records import packed_texts
+from pellucid.records.packed_texts import PackedTexts
 
 TEXTS = st.lists(st.text(alphabet="ab\n é🙂\ud800", max_size=4), max_size=12)
 

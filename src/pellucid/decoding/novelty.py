@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pellucid.data.packed_texts import PackedTexts
 from pellucid.decoding.sampling import Drawn
 from pellucid.records import Sample
+from pellucid.records.packed_texts import PackedTexts
 
 Bins = npt.NDArray[np.uint8]
 BINS = 64  # for letters; letters that share one only make the lower bound lower

@@ -12,10 +12,10 @@ from typing import Any
 import numpy
 
 from pellucid.data.kinds import KINDS, Data, ListData, PairsData, ReadOptions, TableData, load_named
-from pellucid.data.packed_texts import PackedTexts
 from pellucid.data.readers.sources import FileSource, read_all
 from pellucid.data.splits import SIDES, SplitRequest
 from pellucid.errors import PellucidError, quoted
+from pellucid.records.packed_texts import PackedTexts
 
 DOCUMENT = "split.json"
 LARGEST_DOCUMENT = 1 << 28

@@ -60,7 +60,7 @@ def read_list(source: Source, options: ReadOptions, because: str = "") -> ListDa
         )
     # An old Mac's list: its line ends are CR and nothing else.
     newlines = "unix" if found.n_cr and not found.n_lf else options.newlines
-    from pellucid.data.packed_texts import PackedTexts  # numpy is loaded once there is a list
+    from pellucid.records.packed_texts import PackedTexts  # numpy is loaded once there is a list
 
     n_empty = n_spaced = 0
 

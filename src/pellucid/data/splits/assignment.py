@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.packed_texts import PackedTexts
 from pellucid.data.splits import (
     DEV_OF_TRAIN,
     FRACTIONS,
@@ -25,6 +24,7 @@ from pellucid.data.splits import (
 from pellucid.data.splits.distributions import Levels
 from pellucid.data.splits.hashing import Words, item_hashes, mix, numbered_hashes, seed_word
 from pellucid.errors import PellucidError
+from pellucid.records.packed_texts import PackedTexts
 
 SideNumbers = NDArray[np.int8]
 
