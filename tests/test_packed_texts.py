@@ -35,6 +35,11 @@ def test_pieces_meet_where_they_are_cut(monkeypatch):
         PackedTexts.of(["a"])[1]
 
 
+def test_it_is_shown_as_a_list():
+    assert repr(PackedTexts.of(["a", "b"])) == "['a', 'b']"
+    assert repr(PackedTexts.of(map(str, range(2000)))) == "['0', '1', '2', … 1,996 more, '1999']"
+
+
 @pytest.mark.parametrize("most", [0, 100])
 def test_the_nearest_is_the_same_whether_letters_are_kept_or_counted_again(monkeypatch, most):
     """Against a loop over all; letters of one item are more than a byte counts."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 PIECE = 1 << 16  # texts that are looked at together
 BETWEEN = "\n"
+MOST_SHOWN = 100
 
 
 class PackedTexts(Sequence[str]):
@@ -102,5 +103,7 @@ class PackedTexts(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]  # as a list has none
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self[:3]))
-        return f"PackedTexts([{shown}{', …' if len(self) > 3 else ''}], {len(self):,} texts)"
+        """As a list, of which the middle is left out where it is long."""
+        if len(self) <= MOST_SHOWN:
+            return repr(self[:])
+        return f"[{', '.join(map(repr, self[:3]))}, … {len(self) - 4:,} more, {self[-1]!r}]"
