@@ -110,7 +110,8 @@ def craft(run: Path, file: str, draw: random.Random) -> tuple[list[tuple[Any, ..
         value = draw.choice(HOSTILE)
         before = put(plain, path, value)
         kinds = {json_type(before), json_type(value)}
-        is_other_type |= len(kinds) > 1 and not kinds & {"null", "word"}
+        is_sentence = path[:2] == ("data", "notes") and kinds == {"object", "text"}  # as in runs from before 2026-11
+        is_other_type |= len(kinds) > 1 and not kinds & {"null", "word"} and not is_sentence
     if file.endswith(".jsonl"):
         text, check = b"", ""
         for line in plain["lines"]:
