@@ -283,7 +283,7 @@ def test_a_run_knows_again_what_it_was_trained_on(tmp_path, monkeypatch):
     run = open_run("two")
     assert run.record["reading"]["fractions"] == "0.8,0.2"
     known = load_known_data(run, load_vocabulary(run)).items
-    assert (len(known.train), len(known.in_dev)) == (report.data.items["train"], report.data.items["dev"])
+    assert (len(known.train), len(known.dev)) == (report.data.items["train"], report.data.items["dev"])
     assert set(known.train).isdisjoint(split(open_data("names").items, fractions=TWO).test)
 
 
