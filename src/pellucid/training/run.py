@@ -181,8 +181,8 @@ def train_on(
     if world.is_shared:
         record["launch"] = launch_id()
     with RunWriter.create(place, record, n_bytes) as writer:
-        for name, content in files.items():
-            writer.write(name, content)
+        for name in list(files):  # they may be as large as the data, and are not needed again
+            writer.write(name, files.pop(name))
         if world.is_shared:
             begin = Begin(card.name, config, plan, plan, str(place), 0, (), options.replans, has_checkpoint=False)
             state = begin_together(world, task, begin, None)

@@ -43,6 +43,7 @@ WORTH: Mapping[str, int] = {"tiny": 0, "small": 3_000, "medium": 30_000, "large"
 SMALLEST_BATCH = 32  # where a recipe makes it smaller for few examples
 FEWEST_STEPS = 300  # with fewer nothing much is learned: rather a smaller batch, but not below
 FEWEST_PREDICTIONS = 256  # of a step
+TARGETS_AT_ONCE = 1 << 22  # that are counted
 TOLERANCE = 0.05  # of ln |V|, for the first loss; a judgement, and the numbers are always shown
 
 if TYPE_CHECKING:
@@ -301,6 +302,9 @@ def label_entropy(targets: npt.ArrayLike) -> float:
     True
     """
     found = np.asarray(targets).reshape(-1)
-    counts = np.bincount(found[found >= 0].astype(np.int64))
+    counts = np.zeros(1 + int(found.max(initial=0)), np.int64)
+    for first in range(0, len(found), TARGETS_AT_ONCE):
+        some = found[first : first + TARGETS_AT_ONCE]
+        counts += np.bincount(some[some >= 0].astype(np.int64), minlength=len(counts))
     shares = counts[counts > 0] / max(1, counts.sum())
     return float(-(shares * np.log(shares)).sum())
