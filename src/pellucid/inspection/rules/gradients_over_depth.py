@@ -2,8 +2,8 @@
 
 Compared are the sizes of the loss's gradient by what the first and by what the last layers with weights put out, a few
 of each and by their middle. Matrices that begin at zero on purpose are drawn for it, or nothing would come through.
-Where a layer puts out much beside the last one, as before a norm, its gradient is small for that reason alone: it
-vanishes only where it is also small by the share of its output that it would change.
+Behind a norm only the share by which an output is changed counts, so that where a layer puts out much its gradient is
+small for that reason alone. In a model with norms it vanishes only where it is also small by that share.
 """
 
 import math
@@ -14,7 +14,7 @@ import torch
 
 from pellucid.inspection.instrument.gradient_growth import gradient_growth
 from pellucid.inspection.instrument.perturbation import draw_zero_matrices, perturb
-from pellucid.inspection.instrument.recording import ModuleCall, part_name, record
+from pellucid.inspection.instrument.recording import ModuleCall, is_norm, part_name, record
 from pellucid.inspection.judgements import FADES, judge_gradient_ratio
 from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
@@ -47,8 +47,9 @@ def check(specimen: Specimen) -> Findings:
         f"the gradient's norm is {at_first:.2g} at {part_name(first[0].path)} and {at_last:.2g} at "
         f"{part_name(last[-1].path)}, {ratio:.2g} times, over {len(layers)} layers"
     )
+    has_norms = any(is_norm(call.module) for call in seen.modules)
     share_at_last = _middle(last, times_output=True)
-    if ratio < 1 / FADES and share_at_last:
+    if ratio < 1 / FADES and has_norms and share_at_last:
         by_share = _middle(first, times_output=True) / share_at_last
         ratio, sizes = max(ratio, by_share), f"{sizes}; times the norms of their outputs {by_share:.2g} times"
     yield judge_gradient_ratio(part_name(first[0].path), sizes, ratio, len(layers) - few)
