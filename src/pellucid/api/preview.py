@@ -11,13 +11,13 @@ from typing import Any
 
 from pellucid.api.train import TrainRequest, request_training
 from pellucid.data import TableData, datasets
+from pellucid.data.kinds import IMAGE_ENDINGS
 from pellucid.errors import PellucidError
 from pellucid.models.catalogue import networks_for
 from pellucid.options import options_of
 from pellucid.records import DatasetFacts
 
 DATA_ENDINGS = (".txt", ".csv", ".tsv", ".parquet", ".jsonl", ".json", ".md", ".arrow", ".feather")
-IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 MOST_LISTED = 200
 MOST_LOOKED_AT = 40  # things in a folder, to see whether it holds images; it is asked every few seconds
 SPLIT_KINDS = ("list", "table", "pairs")

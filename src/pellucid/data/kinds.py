@@ -24,6 +24,7 @@ BOUNDARIES = ("one", "two")  # tokens that stand around the items of a list
 TARGETS = ("letters", "words", "changes")  # ways to write those of pairs
 TASKS = ("classification", "regression", "reconstruction")
 COLOURS = ("gray", "rgb")
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 MISSING_WORDS = ("NA", "N/A", "n/a", "NULL", "null", "None")  # that name a category as often as a gap
 MISSING_WAYS = ("usual", "words", "empty")
 FEWEST_ROWS = 2  # of a table that is to be learned from

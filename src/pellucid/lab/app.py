@@ -6,6 +6,7 @@ import hashlib
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -66,8 +67,8 @@ class Lab:
         threading.Thread(target=work, daemon=True).start()
 
     def close(self) -> bool:
-        """Let go of all work; whether none is left that goes on."""
-        return self.speak.close(ENDING_SECONDS) & self.measure.close(ENDING_SECONDS)
+        """Let go of what waits, and give what is begun a moment to end; whether it did."""
+        return not wait([*self.speak.close(), *self.measure.close()], ENDING_SECONDS).not_done
 
 
 class StaticFiles:

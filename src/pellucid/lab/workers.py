@@ -7,7 +7,7 @@ is dragged leaves only its last place.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
 
 from pellucid.http.answers import Refusal
@@ -50,10 +50,10 @@ class Worker:
             if key and self._waiting.get(key) is future:
                 del self._waiting[key]
 
-    def close(self, seconds: float) -> bool:
-        """Let go of what waits, and give what is begun so long to end; whether it did."""
+    def close(self) -> list[Future[object]]:
+        """Let go of what waits; what is begun, and ends by itself."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        return not wait(list(self._begun), seconds).not_done
+        return list(self._begun)
 
 
 def _on_one_thread(work: Callable[[], Answer]) -> Answer:

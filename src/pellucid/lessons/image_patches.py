@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pellucid.data.kinds import IMAGE_ENDINGS
 from pellucid.errors import PellucidError, quoted
 from pellucid.figures.charts.svg import INK, LINE, ORANGE, QUIET, grid_lines, move_marks, pixel_image, svg_text
 from pellucid.figures.picture import Picture, picture
@@ -23,7 +24,6 @@ MOST_PATCHES = 64
 SMALLEST_NUMBERED = 22.0  # the side of a patch of the image that has room for its number
 
 
-ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 FITTED = 96  # pixels of the side to which a picture of any size is fitted
 PATCHES = 4  # on a side, where nothing else is asked for
 
@@ -72,7 +72,7 @@ def measure(knobs: PatchKnobs) -> ImagePatches:
 def _open_image(source: str, kind: str, encoding: str) -> tuple[numpy.ndarray[Any, Any], str]:
     """The pixels, and what they are of."""
     path = Path(source)
-    if path.suffix.lower() in ENDINGS and path.is_file():
+    if path.suffix.lower() in IMAGE_ENDINGS and path.is_file():
         return _fit(path), f"{quoted(path.name)}, fitted to {FITTED}×{FITTED}"
     from pellucid.data import open_data, require_kind
     from pellucid.data.kinds import ImagesData, PixelsData

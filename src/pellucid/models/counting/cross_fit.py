@@ -30,7 +30,7 @@ NUMBERS_OF_ALL_PARTS = 50_000_000  # kept by their models: about a gigabyte. Tho
 
 
 @dataclass(frozen=True)
-class Stretches:
+class PartsOfText:
     """The parts of a text, one behind the other."""
 
     n_tokens: int
@@ -47,14 +47,14 @@ class Stretches:
 
 
 @dataclass(frozen=True)
-class Shares:
+class PartsOfList:
     """The parts of a list."""
 
     part_of: npt.NDArray[np.uint8]  # of each item, with the boundary that closes it
     ends: IntArray  # of each item, where that boundary stands
 
     @classmethod
-    def cut(cls, side: Corpus, items: Sequence[str], n_parts: int) -> Shares:
+    def cut(cls, side: Corpus, items: Sequence[str], n_parts: int) -> PartsOfList:
         part_of = (item_hashes(items, "cross-fit") % np.uint64(n_parts)).astype(np.uint8)
         return cls(part_of, np.flatnonzero(side.tokens == 0)[1:])
 
@@ -78,7 +78,7 @@ class CrossFit:
     """A training side in parts, and for each part the counts of all others."""
 
     side: Corpus
-    parts: Stretches | Shares
+    parts: PartsOfText | PartsOfList
     n_parts: int
     config: NGramConfig
 
@@ -87,7 +87,7 @@ class CrossFit:
         """items: of a list, as they stand in the side; of a text none. n_stored: by a model of all parts."""
         most = min(TOKENS_OF_ALL_PARTS // max(1, len(side.tokens)), NUMBERS_OF_ALL_PARTS // max(1, n_stored))
         n_parts = min(MOST_PARTS, max(FEWEST_PARTS, most))
-        parts = Shares.cut(side, items, n_parts) if side.has_boundary else Stretches(len(side.tokens), n_parts)
+        parts = PartsOfList.cut(side, items, n_parts) if side.has_boundary else PartsOfText(len(side.tokens), n_parts)
         return cls(side, parts, n_parts, config)
 
     def fit_part(self, part: int) -> CountModel:

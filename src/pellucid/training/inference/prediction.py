@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pellucid.data import ListData, PairsData, TableData, open_data, require_kind
-from pellucid.data.kinds import KINDS
+from pellucid.data.kinds import IMAGE_ENDINGS, KINDS
 from pellucid.data.prepare import ImagePreparation, TablePreparation
 from pellucid.data.prepare.examples import example_hashes
 from pellucid.data.readers.memory import as_pixels, read_memory
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pellucid.data.pair_vocabularies import PairVocabulary
     from pellucid.data.prepare import Preparation
 
-IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 AT_ONCE = 512  # examples of one pass
 RANKED = 3  # classes told for each example
 
@@ -167,12 +166,14 @@ def _image_files(path: Path) -> list[tuple[Path, str]]:
         found = [(one, folder.name) for folder in folders for one in sorted(folder.iterdir(), key=os.fsencode)]
         found = [(one, label) for one, label in found if _is_image(one)]
     if not found:
-        raise PellucidError(f"{quoted(str(path))} holds no image", fix=f"It should hold {', '.join(IMAGES[:3])} files")
+        raise PellucidError(
+            f"{quoted(str(path))} holds no image", fix=f"It should hold {', '.join(IMAGE_ENDINGS[:3])} files"
+        )
     return found
 
 
 def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in IMAGES and path.is_file()
+    return path.suffix.lower() in IMAGE_ENDINGS and path.is_file()
 
 
 def _open_tables(predictor: Predictor, files: Sequence[str], encoding: str, separator: str) -> Iterator[TableData]:
