@@ -63,8 +63,8 @@ def _key(seen: TrainingReport) -> list[str]:
     side = seen.ladder.measure.side
     parts = [
         (0.0, BLUE, "", 2.5, "train, each batch and means of batches"),
-        (400.0, BLUE, "9 5", 3.5, "train, whole"),
-        *([(570.0, ORANGE, "", 3.5, "dev, whole")] if side == "dev" else []),
+        (400.0, BLUE, "9 5", 3.5, "train, evaluated"),
+        *([(570.0, ORANGE, "", 3.5, "dev, evaluated")] if side == "dev" else []),
         *([(720.0 if side == "dev" else 570.0, QUIET, "7 5", 2.0, f"{simple}, on {side}")] if _rules(seen) else []),
     ]
     return line_key(parts, LEFT)
