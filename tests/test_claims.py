@@ -203,7 +203,7 @@ def test_one_claim_that_breaks_does_not_cost_the_others(tmp_path, monkeypatch):
 
     monkeypatch.setattr(running, "run_claim", break_one)
     with pytest.raises(AssertionError, match="on purpose"):
-        run_ledger(ids, {}, None, journal, 1)
+        run_ledger(ids, {}, None, journal)
     assert [json.loads(line)["id"] for line in journal.read_text().splitlines()] == ids[1:]
 
 
@@ -217,11 +217,11 @@ def test_errors_come_back_from_other_processes():
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
     journal = tmp_path / "journal.jsonl"
     told = []
-    run_ledger(["dice-expected-49-24"], {}, None, journal, 1)
+    run_ledger(["dice-expected-49-24"], {}, None, journal)
     with journal.open("a") as file:
         file.write('{"id": "grid-diagonal-6", "fam')  # cut off by a kill
     ids = ["dice-expected-49-24", "grid-diagonal-6"]
-    ledger = run_ledger(ids, {}, None, journal, 1, lambda result, n, of: told.append(result.id))
+    ledger = run_ledger(ids, {}, None, journal, on_done=lambda result, n, of: told.append(result.id))
     assert told == ["grid-diagonal-6"]
     assert [one.id for one in ledger.results] == ids
 
@@ -377,7 +377,7 @@ def test_a_division_that_changes_nothing_is_refused(pellucid, words, said):
 
 
 def test_claims_end_in_time_and_all_of_them_go_on_from_their_journal(pellucid, tmp_path):
-    none = pellucid("claims", "run", "dice-and-grids", "--minutes", "1e-12", "--jobs", "1", "--json")
+    none = pellucid("claims", "run", "dice-and-grids", "--minutes", "1e-12", "--workers", "1", "--json")
     assert json.loads(none.stdout) == []
     assert "8 claims were not begun" in none.stderr
     assert "--minutes is -1" in pellucid("claims", "run", "dice-and-grids", "--minutes", "-1").stderr

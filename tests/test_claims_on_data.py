@@ -69,20 +69,20 @@ def test_data_that_a_claim_cannot_be_asked_of_are_refused_in_one_line(name, file
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_what_is_counted_answers_for_another_list(name, files):
-    (result,) = run_claims([name], data=str(files / "list.txt"), jobs=1).results
+    (result,) = run_claims([name], data=str(files / "list.txt")).results
     assert result.verdict in ("holds", "fails", "only when")
     assert all(number.mean == number.mean for number in result.numbers)  # none of them is NaN
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_splits_and_tails_answer_for_another_table(name, files):
-    (result,) = run_claims([name], data=str(files / "table.csv"), seeds=2, jobs=1).results
+    (result,) = run_claims([name], data=str(files / "table.csv"), seeds=2).results
     assert result.numbers
     assert all(number.mean == number.mean for number in result.numbers)
 
 
 def test_a_family_is_asked_of_data_as_far_as_it_can_be(pellucid, files):
-    found = run_claims(["likelihood-and-smoothing"], data=str(files / "list.txt"), jobs=1)
+    found = run_claims(["likelihood-and-smoothing"], data=str(files / "list.txt"))
     family, _ = all_claims()["nll-non-negative"]
     assert [one.id for one in found.results] == [claim.id for claim in family.claims if claim.takes_data]
     assert len(found.results) < len(family.claims)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -59,7 +58,6 @@ def run_claims(
     order: str = "",
     journal: Path | None = None,
     store: Path | None = None,
-    jobs: int = 0,
     workers: WorkerOptions | None = None,
     minutes: float | None = None,
     on_done: Done = lambda result, n, of: None,
@@ -69,6 +67,7 @@ def run_claims(
 
     strategy, group, order: how the rows of a table are divided, as of `train`; by default as suits them.
     journal: what it holds is not run again, and each result is added to it. minutes: after them no claim is begun.
+    workers: claims at once, and where; None: one after another, in this process.
     """
     if not names:
         raise PellucidError("no claim is named", fix="Name an id, a family, or all")
@@ -103,7 +102,7 @@ def run_claims(
             for sentence in _division_sentences(asked_of):
                 on_division(sentence)
     seconds = math.inf if minutes is None else 60 * minutes
-    ledger = run_ledger(ids, given, seeds, journal, jobs or os.cpu_count() or 1, on_done, seconds, workers)
+    ledger = run_ledger(ids, given, seeds, journal, workers, on_done, seconds)
     if store:
         write_ledger(store, ledger)
     return ledger

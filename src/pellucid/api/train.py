@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 SWEEP_STEPS = 100  # of one search for the learning rate
 MOST_SEEDS = 20
+SECONDS_WORTH_WORKERS = 10.0  # of work that is left: two processes then make up for their start, of about four
 SIZE_PICTURE = "accuracy-by-size.svg"
 
 
@@ -367,12 +368,14 @@ def rate(
     *,
     seeds: Sequence[int] = (1, 2, 3),
     workers: WorkerOptions | None = None,
+    on_seed: Callable[[LearningRateSearch, int, int], None] = lambda search, n, of: None,
     **options: Setting,
 ) -> Shown[LearningRateSearch]:
     """The learning rate for a network on data, by a sweep for each seed; its suggestion is None where none is sure.
 
     Options of the search itself: lowest=, highest=, steps= (rates that are tried), spacing="linear", rule="flattest",
     percentile=5; without a highest the range goes on until the loss turns. workers: seeds at once, and where.
+    on_seed: told of each seed's search as it is done, and of how many are.
     """
     if not 1 <= len(seeds) <= MOST_SEEDS:
         raise PellucidError(
@@ -388,19 +391,27 @@ def rate(
         raise PellucidError("{minutes} changes nothing for a search", fix="Leave it out", options={"minutes": None})
     asked = RateOptions(**{name: options[name] for name in options_of(RateOptions) if name in options})  # type: ignore[arg-type]  # checked there, one by one
     others = {name: value for name, value in options.items() if name not in options_of(RateOptions)}
-    request = request_training(data, {**others, "steps": SWEEP_STEPS})
+    # One thread, so that the answer is the same wherever a seed is tried.
+    request = request_training(data, {"threads": 1, **others, "steps": SWEEP_STEPS})
 
-    from pellucid.training.learning_rate import search_learning_rate
+    from pellucid.training.learning_rate import join_searches, search_learning_rate
+    from pellucid.training.workers import WorkerOptions, run_pieces
 
     (training,) = request.trainings
-    if workers is None:
-        return Shown(search_learning_rate(request.reading, training, seeds, asked, read=request.data))
-
-    from pellucid.training.learning_rate import join_searches
-    from pellucid.training.workers import run_pieces
-
+    found: dict[int, LearningRateSearch] = {}
     pieces = [(request.reading, training, [seed], asked, request.data) for seed in seeds]
-    found = dict(run_pieces(search_learning_rate, pieces, workers))
+    n_here = 0
+    if workers is None or workers.on == "processes":
+        # The first one here: its time tells whether the others are worth the start of processes.
+        began, n_here = time.monotonic(), 1
+        found[0] = search_learning_rate(*pieces[0])
+        on_seed(found[0], 1, len(seeds))
+        is_soon = (time.monotonic() - began) * (len(pieces) - 1) < SECONDS_WORTH_WORKERS
+        if workers is None or (is_soon and not workers.workers):
+            workers = WorkerOptions(workers=1)
+    for number, search in run_pieces(search_learning_rate, pieces[n_here:], workers):
+        found[n_here + number] = search
+        on_seed(search, len(found), len(seeds))
     return Shown(join_searches([found[number] for number in range(len(pieces))]))
 
 

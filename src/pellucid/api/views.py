@@ -232,7 +232,7 @@ def run_one_claim(name: str) -> dict[str, Any]:
     from pellucid.api.claims import find_result, run_claims
 
     before = find_result(name)
-    ledger = run_claims([name], jobs=1)
+    ledger = run_claims([name])
     (result,) = ledger.results
     return {**_claim_with_words(result), "stored_verdict": before.verdict, "is_same": result.verdict == before.verdict}
 

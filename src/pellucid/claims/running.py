@@ -58,15 +58,14 @@ def run_ledger(
     knobs: Mapping[str, Any],
     seeds: int | None,
     journal: Path | None,
-    jobs: int,
+    workers: WorkerOptions | None = None,
     on_done: Done = lambda result, n, of: None,
     seconds: float = math.inf,
-    cluster: WorkerOptions | None = None,
 ) -> Ledger:
     """Run claims and compare them with what is stored. What the journal holds already is not run again.
 
-    seconds: after them no further claim is begun, and the ledger has those that are done. cluster: where to run them,
-    if not in processes of this machine.
+    seconds: after them no further claim is begun, and the ledger has those that are done. workers: how many at once,
+    and where; None: one after another, in this process.
     """
     done = _read_journal(journal, knobs, seeds) if journal else {}
     known = [done[name] for name in ids if name in done]
@@ -74,7 +73,7 @@ def run_ledger(
     found = {one.id: one for one in known}
     before = stored_ledger().results
     broken: dict[str, Exception] = {}
-    for name, result in _run(todo, knobs, seeds, jobs, time.monotonic() + seconds, cluster):
+    for name, result in _run(todo, knobs, seeds, workers, time.monotonic() + seconds):
         if isinstance(result, Exception):
             broken[name] = result
             continue
@@ -98,30 +97,30 @@ def _run(
     ids: Sequence[str],
     knobs: Mapping[str, Any],
     seeds: int | None,
-    jobs: int,
+    workers: WorkerOptions | None,
     deadline: float,
-    cluster: WorkerOptions | None = None,
 ) -> Iterator[tuple[str, ClaimResult | Exception]]:
     """Each result, or what stopped it, as it comes. deadline: by the monotonic clock, after which none is begun."""
-    if cluster is not None:
+    if workers is not None and workers.on == "ray":
         pieces = [(name, knobs, seeds) for name in ids]
-        for number, result in run_pieces(_try, pieces, cluster, deadline=deadline):
+        for number, result in run_pieces(_try, pieces, workers, deadline=deadline):
             yield ids[number], result
         return
-    if jobs <= 1 or len(ids) <= 1:
+    n_workers = workers.n_at_once(len(ids)) if workers and ids else 1
+    if n_workers == 1:
         yield from ((name, _try(name, knobs, seeds)) for name in ids if time.monotonic() < deadline)
         return
     import multiprocessing
 
     # A family stays in one process, for its claims share trainings; the longest come first, so that none is waited for.
     families = sorted(_by_family(ids), key=lambda family: sum(family.values()))
-    if len(families) < jobs:
+    if len(families) < n_workers:
         families = [{name: seconds} for family in families for name, seconds in family.items()]
         families.sort(key=lambda family: sum(family.values()))
     with ExitStack() as stack:
         # Spawned, not forked: a forked process inherits threads of torch that are not there.
         spawned = multiprocessing.get_context("spawn")
-        pools = [stack.enter_context(ProcessPoolExecutor(1, spawned)) for _ in range(min(jobs, len(families)))]
+        pools = [stack.enter_context(ProcessPoolExecutor(1, spawned)) for _ in range(min(n_workers, len(families)))]
         left: list[list[str]] = [[] for _ in pools]
         waiting: dict[Future[ClaimResult | Exception], tuple[str, int]] = {}
 

@@ -15,6 +15,7 @@ from pellucid.data.options import DataOptions
 from pellucid.data.splits import DIVIDING
 from pellucid.errors import PellucidError
 from pellucid.figures.words.notation import duration
+from pellucid.options import options_of
 from pellucid.records import ClaimResult
 from pellucid.training.workers import WorkerOptions
 
@@ -66,9 +67,7 @@ def command(ctx: click.Context, /, family: str, verdict: str, search: str, html:
 @click.option("--knob", "knobs", multiple=True, metavar="NAME=VALUE", help="Another value of a knob; may be repeated.")
 @click.option("--data", metavar="DATA", help="Ask it of your own data; also a folder that `split` wrote.")
 @options_from(DataOptions, only=DIVIDING)
-@click.option("--jobs", type=int, default=0, help="Claims at once; by default one for each core.")
-@click.option("--on", default="processes", show_default=True, help="Where to run: processes of this machine, or ray.")
-@click.option("--address", default="", help="Address of a Ray cluster; without it Ray starts on this machine.")
+@options_from(WorkerOptions)
 @click.option("--minutes", type=float, help="Begin no claim after so many minutes.")
 @click.option(
     "--journal",
@@ -88,9 +87,6 @@ def run_command(
     seeds: int | None,
     knobs: tuple[str, ...],
     data: str | None,
-    jobs: int,
-    on: str,
-    address: str,
     minutes: float | None,
     journal: Path | None,
     store: Path | None,
@@ -112,7 +108,7 @@ def run_command(
     if journal is None and "all" in names:
         journal = JOURNAL
     progress = _Progress(expected_seconds(names) if names else {})
-    cluster = WorkerOptions(on, max(0, jobs), address)
+    workers = WorkerOptions(**given_flags(ctx, options_of(WorkerOptions)))
     try:
         ledger = run_claims(
             names,
@@ -121,8 +117,7 @@ def run_command(
             data=data,
             journal=journal,
             store=store,
-            jobs=jobs,
-            workers=cluster if cluster.on == "ray" else None,
+            workers=workers,
             minutes=minutes,
             on_done=progress.say,
             on_division=lambda sentence: print(sentence, file=sys.stderr),

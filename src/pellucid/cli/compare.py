@@ -66,9 +66,8 @@ def command(ctx: click.Context, /, models: str, name: str, sizes: str, seeds: in
 
     given = given_flags(ctx, all_options())
     asked = WorkerOptions(**given_flags(ctx, options_of(WorkerOptions)))
-    # By a number of steps one after another, unless it is said: a network then has all threads, and known bits.
-    is_at_once = asked.on == "ray" or asked.workers > 1 or (asked.workers == 0 and "steps" not in given)
-    workers = asked if is_at_once and (asked.on == "ray" or asked.n_at_once(2) > 1) else None
+    # With one worker one after another, in this process, and each with all threads.
+    workers = asked if asked.on == "ray" or asked.n_at_once(2) > 1 else None
     request = request_comparison(source_of(ctx, default="names"), names, given, workers)
     is_by_size = bool(wanted) or request.data.kind == "images"
 

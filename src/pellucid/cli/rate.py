@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from pellucid.cli.options import (
     training_options,
 )
 from pellucid.options import options_of
+from pellucid.records import LearningRateSearch
 from pellucid.training.options import RateOptions, TrainOptions, all_options
 from pellucid.training.workers import WorkerOptions
 
@@ -37,7 +39,7 @@ from pellucid.training.workers import WorkerOptions
 @options_from(RateOptions)
 @click.option("--seeds", type=int, default=3, show_default=True, help="Number of sweeps, each with its own weights.")
 @click.option("--seed", type=int, default=1, show_default=True, help="The first of the random seeds.")
-@options_from(WorkerOptions, workers=1)
+@options_from(WorkerOptions)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write a picture: .svg, .png or .html.")
 @training_options
 @data_option
@@ -55,9 +57,14 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
     if out:
         require_output_path(out)
     given = given_flags(ctx, [name for name in {**all_options(), **options_of(RateOptions)} if name != "seed"])
-    asked = WorkerOptions(**{"workers": 1, **given_flags(ctx, options_of(WorkerOptions))})
-    workers = asked if asked.on == "ray" or asked.workers != 1 else None
-    found = rate(source_of(ctx, default="names"), seeds=range(seed, seed + max(0, seeds)), workers=workers, **given)
+    workers = WorkerOptions(**given_flags(ctx, options_of(WorkerOptions)))
+    found = rate(
+        source_of(ctx, default="names"),
+        seeds=range(seed, seed + max(0, seeds)),
+        workers=workers,
+        on_seed=say_seed,
+        **given,
+    )
 
     if out:
         from pellucid.figures.drawings.learning_rate import draw_learning_rate
@@ -67,6 +74,12 @@ def command(ctx: click.Context, /, seeds: int, seed: int, out: Path | None, as_j
     show_answer(found.record, as_json=as_json)
     if not as_json:
         say_written(out)
+
+
+def say_seed(search: LearningRateSearch, n: int, of: int) -> None:
+    answer = search.answers[0]
+    found = "no answer" if answer is None else f"a rate of {answer:.2g}"
+    print(f"seed {search.seeds[0]}: {found}, {n} of {of} seeds", file=sys.stderr, flush=True)
 
 
 for _parameter in command.params:
