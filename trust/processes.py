@@ -4,6 +4,8 @@
     resumes    stopped with one number of processes and gone on with another, against the run that never was stopped
     workers    `kill -9` of a worker at random moments: the launcher starts all again, and nothing is lost
     launchers  `kill -9` of the launcher at random moments: no worker is alive after a while, and the run can go on
+    stops      Ctrl-C, SIGTERM and a closed terminal, to `--processes` and to torchrun: all end, saved, and one goes on
+    machines   two network namespaces of this machine: they train together, and end when one of them is gone
 
 The first two fork this process, which has loaded everything; the others start real launchers, as a user does.
 """
@@ -12,12 +14,14 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch._dynamo  # what DDP would load in every fork
@@ -123,12 +127,17 @@ def children_of(pid: int) -> list[int]:
         return []
 
 
-def start_launcher(folder: Path, words: list[str], n: int) -> subprocess.Popen[bytes]:
-    """`pellucid train --processes n` as a process of its own."""
-    out = (folder / "said.txt").open("ab")
+def start_launcher(
+    folder: Path, words: list[str], n: int, *, within: Sequence[str] = (), by_torchrun: bool = False
+) -> subprocess.Popen[bytes]:
+    """`pellucid train --processes n` as a process of its own, or torchrun's own command. within: words before it."""
     environment = {**os.environ, "PELLUCID_OVERSUBSCRIBE": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pellucid", "train", *words, "--processes", str(n)]
-    return subprocess.Popen(command, cwd=folder, stdout=out, stderr=out, env=environment)
+    if by_torchrun:
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n)]
+        command = [*torchrun, "-m", "pellucid", "train", *words]
+    with (folder / "said.txt").open("ab") as out:
+        return subprocess.Popen([*within, *command], cwd=folder, stdout=out, stderr=out, env=environment)
 
 
 def wait_for(what: object, seconds: float) -> bool:
@@ -186,6 +195,69 @@ def kill_worker(folder: Path, words: list[str], n: int, after_steps: int, rank: 
     return launcher.wait(timeout=900)
 
 
+def stop_launcher(folder: Path, words: list[str], number: int, *, by_torchrun: bool = False) -> tuple[int, int]:
+    """Send a signal while it trains; what the launcher ended with, and how many of its workers are left."""
+    launcher = start_launcher(folder, [*words, "--name", "stopped"], 2, by_torchrun=by_torchrun)
+    wait_for(lambda: n_steps_made(folder / "runs" / "stopped") >= 5 or launcher.poll() is not None, 300)
+    workers = children_of(launcher.pid)
+    launcher.send_signal(number)
+    code = launcher.wait(timeout=120)
+    wait_for(lambda: not any(map(alive, workers)), ENDS_WITHIN)
+    return code, sum(map(alive, workers))
+
+
+class TwoMachines:
+    """Two network namespaces of this machine with a cable between them; needs root and iproute2."""
+
+    def __init__(self) -> None:
+        self.names = [f"pellucid-{os.getpid()}-{one}" for one in "ab"]
+
+    def __enter__(self) -> "TwoMachines":
+        a, b = self.names
+        for name in self.names:
+            self.ip("netns", "add", name)
+        self.ip("link", "add", "cable", "netns", a, "type", "veth", "peer", "name", "cable", "netns", b)
+        for number, name in enumerate(self.names, 1):
+            self.ip("-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", "cable")
+            for device in ("cable", "lo"):
+                self.ip("-n", name, "link", "set", device, "up")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in self.names:
+            self.ip("netns", "delete", name)
+
+    @staticmethod
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True, capture_output=True, timeout=30)
+
+    def start(self, number: int, folder: Path, words: list[str]) -> subprocess.Popen[bytes]:
+        """The command of a training on one of them; the run's folder is where its rank 0 is."""
+        meeting = ["--nodes", "2", "--rendezvous", "10.77.0.1:29400", "--job", "proof"]
+        within = ["ip", "netns", "exec", self.names[number]]
+        return start_launcher(folder, [*words, *meeting], 1, within=within)
+
+
+def train_on_two_machines(base: Path, words: list[str], *, is_one_killed: bool = False) -> tuple[list[int], Path]:
+    """What both ended with, and the run. is_one_killed: the machine without the run, once five steps were made."""
+    folders = [base / "a", base / "b"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        write_data(folder)
+    with TwoMachines() as machines:
+        both = [machines.start(number, folder, words) for number, folder in enumerate(folders)]
+
+        def runs() -> list[Path]:
+            return [folder / "runs" / "both" for folder in folders if n_steps_made(folder / "runs" / "both") >= 5]
+
+        if is_one_killed:
+            wait_for(lambda: runs() or any(one.poll() is not None for one in both), 300)
+            both[1 - folders.index(runs()[0].parent.parent)].kill()
+        codes = [one.wait(timeout=300) for one in both]
+    (run,) = runs()  # one of them alone has it
+    return codes, run
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
@@ -216,7 +288,7 @@ def main() -> None:
                 found = compare_curves(place, [*words.split(), *steps], [2, 4], more)
                 print(f"curves, {name}: {found} (at most {CLOSE:g} is wanted)", flush=True)
                 assert max(found.values()) <= CLOSE
-        words = [*f"names.txt --model transformer {SMALL} --save-every 10".split(), *steps]
+        words = [*f"names.txt --model transformer --dropout 0 {SMALL} --save-every 10".split(), *steps]
         if asked.only in ("", "workers"):
             place = folder / "workers"
             for number in range(asked.worker_kills):
@@ -249,6 +321,39 @@ def main() -> None:
                 print(f"launcher {number + 1}: {moment}, {made} steps made, {left} left", flush=True)
             print(f"{asked.kills} launchers killed: {orphans} workers left behind; {moments}")
             assert not orphans
+        if asked.only in ("", "stops"):
+            words = [*f"names.txt --model transformer {SMALL} --save-every 10 --steps 2000".split()]
+            for by_torchrun in (False, True):
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    place = folder / f"stops-{number}-{by_torchrun}"
+                    place.mkdir()
+                    write_data(place)
+                    code, left = stop_launcher(place, words, number, by_torchrun=by_torchrun)
+                    made = n_steps_made(place / "runs" / "stopped")
+                    saved = max(path.name for path in (place / "runs" / "stopped" / "checkpoints").iterdir())
+                    who = "torchrun" if by_torchrun else "--processes"
+                    print(f"{number.name} to {who}: exit {code}, {made} steps made, {saved} saved, {left} workers left")
+                    assert saved == f"step-{made:09d}"
+                    assert not left
+                    assert by_torchrun or code == 128 + number  # torchrun says 1, whatever its workers say
+        if asked.only in ("", "machines"):
+            if os.geteuid() or not shutil.which("ip"):
+                print("machines: not tried, for network namespaces need root and iproute2")
+                return
+            words = [*f"names.txt --model transformer --dropout 0 {SMALL} --save-every 10 --name both".split(), *steps]
+            train_together(folder, [*words[:-4], *steps, "--name", "alone"], 1)
+            codes, run = train_on_two_machines(folder / "together", words)
+            far = farthest(folder / "runs" / "alone", run)
+            print(f"two machines: exits {codes}, {far:.2g} from one process")
+            assert codes == [0, 0]
+            assert far <= CLOSE
+            began = time.monotonic()
+            codes, run = train_on_two_machines(folder / "parted", [*words[:-1], "2000"], is_one_killed=True)
+            print(
+                f"one of two machines killed: exits {codes}, {n_steps_made(run)} steps, {time.monotonic() - began:.0f} s"
+            )
+            assert sorted(codes) == [-9, 143]
+            assert not is_finished(run)
 
 
 if __name__ == "__main__":

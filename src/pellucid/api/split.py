@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -23,7 +22,7 @@ from pellucid.data.splits import SIDES, SplitRequest, read_fractions
 from pellucid.errors import PellucidError, quoted, require_one_of
 from pellucid.figures import Shown
 from pellucid.records.plain import as_plain
-from pellucid.runs.disk import fsync_path
+from pellucid.runs.disk import fsync_path, hold_folder, sweep_unheld
 
 if TYPE_CHECKING:
     import numpy
@@ -143,7 +142,7 @@ def split(
     swept: list[Path] = []
     if is_written:
         require_new_folder(folder)
-        swept = sweep_half_made(folder.parent)
+        swept = sweep_unheld(folder.parent, HALF_MADE)
 
     from pellucid.data.splits.split import split_data
 
@@ -252,25 +251,6 @@ def require_new_folder(path: Path) -> None:
         )
 
 
-def sweep_half_made(parent: Path) -> list[Path]:
-    """Remove the folders that a split which was killed left half made, and say which; one that is being made stays."""
-    swept = []
-    for path in sorted(parent.glob(f"{HALF_MADE}*")):
-        try:
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path)
-            swept.append(path)
-        except OSError:  # its writer lives, or it is somebody else's
-            continue
-        finally:
-            os.close(lock)
-    return swept
-
-
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to fill, beside the one that it becomes when everything in it is on the disk.
@@ -280,10 +260,8 @@ def new_folder(path: Path) -> Iterator[Path]:
     require_new_folder(path)
     try:
         temporary = Path(tempfile.mkdtemp(prefix=f"{HALF_MADE}{path.name[:40]}-", dir=path.parent))
-        # Held as long as this process lives, whatever ends it: so what nobody holds has no writer any more.
-        lock = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY)
+        lock = hold_folder(temporary)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield temporary
             umask = os.umask(0)
             os.umask(umask)

@@ -4,10 +4,12 @@ Checksummed JSON is one object with the SHA-256 of the rest of itself. Every byt
 writing its content again gives the same bytes.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,6 +47,35 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     fsync_path(path.parent)
+
+
+def hold_folder(path: Path) -> int:
+    """A lock on a folder, to close when it is done; whatever ends this process lets go of it."""
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def sweep_unheld(parent: Path, prefix: str) -> list[Path]:
+    """Remove the folders with this beginning that nobody holds any more, and say which: who made them was killed."""
+    swept = []
+    for path in sorted(parent.glob(f"{prefix}*")):
+        try:
+            lock = hold_folder(path)
+        except OSError:  # its maker lives, or it is somebody else's
+            continue
+        try:
+            shutil.rmtree(path)
+            swept.append(path)
+        except OSError:
+            continue
+        finally:
+            os.close(lock)
+    return swept
 
 
 def write_all(descriptor: int, content: bytes) -> None:

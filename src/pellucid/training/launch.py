@@ -9,33 +9,42 @@ clear that there is something to start.
 from __future__ import annotations
 
 import ctypes
+import functools
 import logging
 import os
 import re
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pellucid.errors import PellucidError
 from pellucid.options import check_options, option
+from pellucid.runs.disk import hold_folder, sweep_unheld
 
 RESTARTS = 3  # of all processes, after one of them was lost
 SHUTDOWN_SECONDS = 60  # that processes have to finish their step and save
 MEETING_SECONDS = 60  # that machines wait for each other, and
-REACHING_SECONDS = 10  # for an address that does not answer
+REACHING_SECONDS = 10  # for an address that does not answer, and
+PARTING_SECONDS = 20  # for each other at the end
 OUTCOME = "PELLUCID_OUTCOME"  # the file in which rank 0 says how it ended
+FOLDER = "pellucid-launch-"  # of a launcher, in the folder for temporary files
+LOG_LEVEL = "TORCH_CPP_LOG_LEVEL"  # read when torch is loaded
 LAUNCHER = "PELLUCID_LAUNCHER"  # the pid of the launcher, for its workers
 WATCH = "parent watch"  # a thread
 PARENT_SECONDS = 0.5  # between two looks at whether the parent is still there, and
 GRACE_SECONDS = 10.0  # to save after it is gone
 TELLING_SECONDS = 5.0  # that the first process has to say how it ended, after it ended
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
+SIOCGIFADDR = 0x8915  # of Linux's ioctl: the address of a network device
 EXIT_LOST, EXIT_BUG = 75, 70  # another process is gone, for the launcher; a bug
 ENDPOINT = re.compile(r"[A-Za-z0-9_.:\[\]-]+:[0-9]{1,5}")
 
@@ -129,23 +138,35 @@ def tell_outcome(exit_code: int) -> int:
             time.sleep(0.05)
         return 0 if Path(place).exists() else exit_code
     if not is_follower():
-        Path(place).write_text(str(exit_code), encoding="ascii")
+        with suppress(FileNotFoundError):  # the launcher is gone, and its folder was swept
+            Path(place).write_text(str(exit_code), encoding="ascii")
     return 0
 
 
 def launch(arguments: Sequence[str], options: LaunchOptions) -> int:
     """Run this command in several processes, and give what it ended with."""
     options.require_cores()
+    is_here = options.nodes == 1
+    route = None if is_here else route_to(options.rendezvous)
+    if route and route.interface:
+        # By itself gloo takes the address that the machine's name has, which is often that of nobody else's network.
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", route.interface)
+    # An address that does not answer is told in one line, and not by torch with its stack.
+    os.environ[LOG_LEVEL], asked = "FATAL", os.environ.get(LOG_LEVEL, "ERROR")
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous.api import RendezvousError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    from torch.distributed.launcher import api
 
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-    with tempfile.TemporaryDirectory(prefix="pellucid-launch-") as folder:
+    os.environ[LOG_LEVEL] = asked
+    # A machine that is gone is not waited for by those that are done: torch would for five minutes.
+    api.LocalElasticAgent = functools.partial(api.LocalElasticAgent, exit_barrier_timeout=PARTING_SECONDS)  # type: ignore[attr-defined,assignment]
+    sweep_unheld(Path(tempfile.gettempdir()), FOLDER)
+    with tempfile.TemporaryDirectory(prefix=FOLDER) as folder, _held(Path(folder)):
         outcome = Path(folder) / "outcome"
         os.environ.update(
             {
@@ -154,8 +175,7 @@ def launch(arguments: Sequence[str], options: LaunchOptions) -> int:
                 "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
             }
         )
-        is_here = options.nodes == 1
-        config = LaunchConfig(
+        config = api.LaunchConfig(
             min_nodes=options.nodes,
             max_nodes=options.nodes,
             nproc_per_node=options.processes,
@@ -166,14 +186,15 @@ def launch(arguments: Sequence[str], options: LaunchOptions) -> int:
                 "timeout": MEETING_SECONDS,
                 "read_timeout": REACHING_SECONDS,
                 "join_timeout": MEETING_SECONDS,
+                **({"is_host": str(route.is_host)} if route else {}),
             },
-            local_addr="localhost" if is_here else None,
+            local_addr=route.own_address if route else "localhost",
             max_restarts=RESTARTS,
             shutdown_timeout=SHUTDOWN_SECONDS,
             logs_specs=DefaultLogsSpecs(log_dir=folder),
         )
         try:
-            elastic_launch(config, sys.executable)("-m", "pellucid", *arguments)
+            api.elastic_launch(config, sys.executable)("-m", "pellucid", *arguments)
         except SignalException as error:
             return _read_outcome(outcome, otherwise=128 + int(error.sigval))
         except ChildFailedError as error:
@@ -190,6 +211,61 @@ def launch(arguments: Sequence[str], options: LaunchOptions) -> int:
                 fix=f"Look whether it can be reached, and start all {options.nodes} within {MEETING_SECONDS} s",
             ) from error
         return _read_outcome(outcome, otherwise=0)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    lock = hold_folder(folder)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+class Route(NamedTuple):
+    """How this machine comes to the one where all meet."""
+
+    own_address: str  # under which the others reach this one
+    interface: str  # that has it; "" where that is not known
+    is_host: bool  # whether it is this machine itself
+
+
+def route_to(rendezvous: str) -> Route:
+    """Ask the kernel which way it would go; nothing is sent. A name that no machine has is refused.
+
+    >>> route_to("127.0.0.1:29400")
+    Route(own_address='127.0.0.1', interface='lo', is_host=True)
+    """
+    host, _, port = rendezvous.rpartition(":")
+    host = host.strip("[]")
+    try:
+        family, *_, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as door:
+            door.connect(address)
+            own = door.getsockname()[0]
+    except (OSError, OverflowError) as error:
+        raise PellucidError(
+            f"there is no way to {host!r}: {getattr(error, 'strerror', '') or error}",
+            fix="Look at {rendezvous}",
+            options={"rendezvous": None},
+        ) from error
+    return Route(own, _interface_of(own), own == address[0])
+
+
+def _interface_of(address: str) -> str:
+    """The network device that has an IPv4 address, on Linux; else nothing."""
+    if sys.platform != "linux" or ":" in address:
+        return ""
+    import fcntl
+    import struct
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):
+                found = fcntl.ioctl(door, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                if socket.inet_ntoa(found[20:24]) == address:
+                    return name
+    return ""
 
 
 def _read_outcome(place: Path, otherwise: int) -> int:

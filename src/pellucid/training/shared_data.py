@@ -23,6 +23,7 @@ import torch
 
 from pellucid.errors import PellucidError
 from pellucid.training.distributed import World, first_error
+from pellucid.training.launch import OUTCOME
 
 T = TypeVar("T")
 ALIGNED = 64  # bytes, for every array
@@ -47,7 +48,9 @@ def write_shared(value: object) -> str:
     head = io.BytesIO()
     _Pickler(head, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append).dump(value)
     try:
-        with tempfile.NamedTemporaryFile(prefix="pellucid-shared-", delete=False) as file:  # 0600
+        # In the launcher's folder, if there is one: it goes with it, whoever is killed.
+        folder = os.path.dirname(os.environ.get(OUTCOME, "")) or None
+        with tempfile.NamedTemporaryFile(prefix="pellucid-shared-", dir=folder, delete=False) as file:  # 0600
             raws = [buffer.raw() for buffer in buffers]
             sizes = [len(raw) for raw in raws]
             table = np.array([len(head.getvalue()), len(sizes), *sizes], dtype="<i8").tobytes()
