@@ -10,16 +10,27 @@ import numpy as np
 import pytest
 import torch
 from trust.kills import write_data
-from trust.processes import farthest, n_steps_made, rows, train_together
+from trust.processes import (
+    alive,
+    children_of,
+    farthest,
+    free_port,
+    n_steps_made,
+    rows,
+    start_launcher,
+    train_together,
+    wait_for,
+)
 
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
 from pellucid.layers.norms import BatchNorm
 from pellucid.records import Resumption
 from pellucid.runs import is_finished
+from pellucid.runs.disk import hold_folder, sweep_unheld
 from pellucid.training.callbacks import StopRequests
 from pellucid.training.distributed import ALONE, Share, World, world_of_environment
-from pellucid.training.launch import LaunchOptions, is_follower, restarted_run, tell_outcome
+from pellucid.training.launch import LaunchOptions, is_follower, restarted_run, route_to, tell_outcome
 from pellucid.training.loop import steps
 from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
@@ -83,6 +94,37 @@ def test_pieces_of_a_batch_give_the_gradient_of_the_whole(tmp_path):
     assert one.n_tokens == other.n_tokens
     for gradient, piece in zip(gradients, pieces, strict=True):
         torch.testing.assert_close(gradient, piece, atol=1e-6, rtol=1e-5)
+
+
+def test_passes_are_dealt_and_a_divided_network_makes_as_many_everywhere():
+    for n_passes in range(9):
+        dealt = [list(World(rank, 4).deal(range(n_passes), in_step=True)) for rank in range(4)]
+        assert sorted(one for own in dealt for one, counts in own if counts) == list(range(n_passes))
+        assert len({len(own) for own in dealt}) == 1
+        assert [[one for one, _ in World(rank, 4).deal(range(n_passes))] for rank in range(4)] == [
+            [one for one, counts in own if counts] for own in dealt
+        ]
+
+
+def test_a_share_is_as_wide_as_its_batch(tmp_path):
+    # To batch norm padding is a row like others: with as much of it, four processes are as one.
+    write_data(tmp_path)
+    task = open_task(DataOptions(source=str(tmp_path / "names.txt")))
+    card = task.find_card("mlp")
+    asked = TrainOptions(model="mlp", size="tiny", steps=4, batch_size=16, threads=1, start="scratch")
+    batches = task.make_batches(choose_plan(card, task, asked)[1], is_fair=True)
+    for step in range(1, 9):
+        widths = {batches.batch(step, Share(index, 4)).tokens.shape[1] for index in range(4)}
+        assert widths == {batches.batch(step).tokens.shape[1]}
+
+
+def test_two_processes_share_a_divided_network_and_its_evaluations(tmp_path):
+    write_data(tmp_path)
+    words = [*SMALL, "--optimizer", "adamw", "--steps", "10"]
+    assert train_together(tmp_path, [*words, "--name", "one"], 1) == [0]
+    codes = train_together(tmp_path, [*words, "--shard", "--name", "two"], 2)
+    assert codes == [0, 0], (tmp_path / "said-0.txt").read_text()
+    assert farthest(tmp_path / "runs" / "one", tmp_path / "runs" / "two") < 1e-5
 
 
 def test_two_processes_agree_with_one_and_only_the_first_writes(tmp_path):
@@ -247,3 +289,44 @@ def test_the_loop_waits_for_a_device_only_for_what_it_records(tmp_path):
         for _ in steps(state.model, state.batches, state.optimizer, plan, engine=state.engine):
             pass
     assert waits.n == 2 * plan.steps  # the loss and the norm of the gradients
+
+
+def test_two_launchers_meet_on_loopback_and_end_together(tmp_path):
+    # As two machines do; the longer proofs, with kills and with networks of their own, are in trust/processes.py.
+    port, folders = free_port(), [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+        write_data(folder)
+    meeting = ["--nodes", "2", "--rendezvous", f"127.0.0.1:{port}", "--job", "test", "--name", "both"]
+    both = [start_launcher(folder, [*SMALL, "--steps", "5000", *meeting], 1) for folder in folders]
+
+    def has_run():
+        return [folder for folder in folders if n_steps_made(folder / "runs" / "both") >= 3]
+
+    wait_for(lambda: has_run() or any(one.poll() is not None for one in both), 240)
+    assert has_run(), [(folder / "said.txt").read_text() for folder in folders]
+    workers = [pid for one in both for pid in children_of(one.pid)]
+    both[0].send_signal(signal.SIGINT)
+    codes = [one.wait(timeout=120) for one in both]
+    (leader,) = has_run()  # one folder alone has the run, and only its launcher speaks
+    assert codes[folders.index(leader)] == 130, (codes, (leader / "said.txt").read_text())
+    assert "stopped by Ctrl-C" in (leader / "said.txt").read_text()
+    assert (folders[1 - folders.index(leader)] / "said.txt").read_text() == ""
+    assert not any(map(alive, workers))
+
+
+def test_the_way_to_another_machine_is_the_kernels():
+    assert route_to("127.0.0.1:29400") == ("127.0.0.1", "lo", True)
+    with pytest.raises(PellucidError, match="there is no way to 'no-such-machine"):
+        route_to("no-such-machine.invalid:29400")
+
+
+def test_folders_whose_maker_is_gone_are_swept(tmp_path):
+    (tmp_path / "made-1").mkdir()
+    (tmp_path / "made-2").mkdir()
+    (tmp_path / "other").mkdir()
+    lock = hold_folder(tmp_path / "made-2")
+    assert sweep_unheld(tmp_path, "made-") == [tmp_path / "made-1"]
+    os.close(lock)
+    assert sweep_unheld(tmp_path, "made-") == [tmp_path / "made-2"]
+    assert (tmp_path / "other").is_dir()

@@ -28,7 +28,7 @@ import torch._dynamo  # what DDP would load in every fork
 from trust.kills import write_data
 
 import pellucid.training.run
-from pellucid.runs import is_finished
+from pellucid.runs import is_finished, open_run
 
 assert torch is not None
 assert pellucid.training.run is not None
@@ -91,7 +91,7 @@ def rows(run: Path, log: str) -> list[dict[str, float]]:
 
 
 def farthest(run: Path, other: Path) -> float:
-    """The most that the losses of two runs differ, in any step and any evaluation; both must have made the same."""
+    """The most that the losses of two runs differ: in any step, in any evaluation, and at the end on dev and test."""
     worst = 0.0
     for log, names in (("metrics", ("loss",)), ("evaluations", ("train", "dev"))):
         here, there = rows(run, log), rows(other, log)
@@ -99,7 +99,16 @@ def farthest(run: Path, other: Path) -> float:
         worst = max(worst, *(abs(a[name] - b[name]) for a, b in zip(here, there, strict=True) for name in names))
     if rows(run, "metrics")[0]["n_tokens"] != rows(other, "metrics")[0]["n_tokens"]:
         raise AssertionError("not the same batch")
+    if is_finished(run) and is_finished(other):
+        worst = max(worst, *(abs(a - b) for a, b in zip(final_losses(run), final_losses(other), strict=True)))
     return worst
+
+
+def final_losses(run: Path) -> tuple[float, float]:
+    """On all of dev and test."""
+    rung = next(rung for rung in open_run(run).report().ladder.rungs if not rung.is_counted)
+    assert rung.test is not None
+    return rung.dev, rung.test
 
 
 def compare_curves(folder: Path, words: list[str], numbers: list[int], more: str = "") -> dict[int, float]:
@@ -349,9 +358,8 @@ def main() -> None:
             assert far <= CLOSE
             began = time.monotonic()
             codes, run = train_on_two_machines(folder / "parted", [*words[:-1], "2000"], is_one_killed=True)
-            print(
-                f"one of two machines killed: exits {codes}, {n_steps_made(run)} steps, {time.monotonic() - began:.0f} s"
-            )
+            took = time.monotonic() - began
+            print(f"one of two machines killed: exits {codes}, {n_steps_made(run)} steps, after {took:.0f} s")
             assert sorted(codes) == [-9, 143]
             assert not is_finished(run)
 

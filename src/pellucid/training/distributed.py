@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -43,14 +42,6 @@ class Share:
 
     index: int = 0
     of: int = 1
-
-    def deal(self, passes: Iterable[T]) -> Iterator[T]:
-        """Every so-many-th of them, beginning with the index.
-
-        >>> list(Share(1, 3).deal("abcdefg"))
-        ['b', 'e']
-        """
-        return islice(passes, self.index, None, self.of)
 
     def rows(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Its stretch of rows; where there are fewer rows than parts, those that would have none get the first.
@@ -95,6 +86,24 @@ class World:
     @property
     def share(self) -> Share:
         return Share(self.rank, self.size)
+
+    def deal(self, passes: Iterable[T], *, in_step: bool = False) -> Iterator[tuple[T, bool]]:
+        """Every so-many-th pass, and whether it counts.
+
+        in_step: all make as many, as a network that is divided over them needs; where none is left for one, it makes
+        that of another again, and it does not count.
+
+        >>> [list(World(rank, 3).deal("abcde", in_step=True)) for rank in (0, 2)]
+        [[('a', True), ('d', True)], [('c', True), ('d', False)]]
+        """
+        n_passes, first = 0, None
+        for n_passes, one in enumerate(passes, 1):
+            turn = (n_passes - 1) % self.size
+            first = first if turn else one
+            if turn == self.rank:
+                yield one, True
+        if in_step and first is not None and 0 < n_passes % self.size <= self.rank:
+            yield first, False
 
     def broadcast(self, value: T) -> T:
         """What rank 0 holds, in every process."""

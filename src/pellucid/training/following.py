@@ -23,8 +23,9 @@ from pellucid.training.callbacks import Callbacks
 from pellucid.training.checkpoints import Checkpoint
 from pellucid.training.distributed import World, require_equal
 from pellucid.training.plan import measure_pace
-from pellucid.training.sharding import load_weights
+from pellucid.training.sharding import load_weights, works_in_step
 from pellucid.training.shared_data import share_between_processes
+from pellucid.training.tasks.baselines import SideResult
 from pellucid.training.tasks.task import Task
 from pellucid.training.trainer import Trainer, TrainingState, build_training
 
@@ -50,6 +51,12 @@ class Begin(NamedTuple):
     evaluations: tuple[Evaluation, ...]
     asked: tuple[Replan, ...]
     has_checkpoint: bool
+
+
+class Judge(NamedTuple):
+    """A side that all look at with the weights that come next, each at its part."""
+
+    side: str
 
 
 class Over(NamedTuple):
@@ -83,10 +90,21 @@ def follow_run(world: World, make: Callable[[], Task], callbacks: Callbacks) -> 
                 )
                 with callbacks.stop.held(place.name):
                     trainer.train_from(said.after)
+            case Judge():
+                judge_together(world, trainer.state, said.side, {})
             case Over():
                 return place
             case _:
                 raise AssertionError(f"rank 0 said {said!r}")
+
+
+def judge_together(world: World, state: TrainingState, side: str, weights: Mapping[str, Tensor]) -> SideResult:
+    """A whole side by all processes, with the weights that rank 0 has: each looks at a part, and all are told all."""
+    if world.is_main:
+        world.broadcast(Judge(side))
+    load_weights(state.model, world.broadcast_tensors(weights))
+    network = state.model if works_in_step(state.model) else state.model.for_inference()
+    return state.task.evaluate_whole(network, side, world)
 
 
 def begin_together(world: World, task: Task, begin: Begin, found: Checkpoint | None) -> TrainingState:

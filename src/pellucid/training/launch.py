@@ -186,7 +186,8 @@ def launch(arguments: Sequence[str], options: LaunchOptions) -> int:
                 "timeout": MEETING_SECONDS,
                 "read_timeout": REACHING_SECONDS,
                 "join_timeout": MEETING_SECONDS,
-                **({"is_host": str(route.is_host)} if route else {}),
+                # Torch goes by the machine's name; where it knows by itself, several on one machine can meet too.
+                **({"is_host": "True"} if route and route.is_host and route.interface != "lo" else {}),
             },
             local_addr=route.own_address if route else "localhost",
             max_restarts=RESTARTS,

@@ -519,7 +519,7 @@ def measure_pace(state: TrainingState, seconds: float = TRIED_SECONDS, world: Wo
     evaluated = time.monotonic()
     sides = ("train", state.task.measure.side)
     for side in sides:
-        state.task.evaluate(state.model, side, TRIED_PREDICTIONS, ALONE if plan.shard else world)
+        state.task.evaluate(state.model, side, TRIED_PREDICTIONS, world)
     n_tried = 2 * max(1, min(TRIED_PREDICTIONS, state.task.n_evaluated(sides[1])))
     prediction = (time.monotonic() - evaluated) / n_tried
     finishing = state.task.seconds_to_finish(state.model, prediction)

@@ -26,7 +26,7 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.inspection.instrument.specimen import Specimen
 from pellucid.inspection.judgements import judge_health
 from pellucid.models.catalogue import OPENED
-from pellucid.models.contracts import SequenceModel
+from pellucid.models.contracts import Network, SequenceModel
 from pellucid.models.counting import COUNT_MODELS
 from pellucid.options import given_options
 from pellucid.records import (
@@ -60,7 +60,7 @@ from pellucid.training.cross_validation import Budget, cross_validate
 from pellucid.training.devices import choose_device
 from pellucid.training.distributed import ALONE, World, joined_world, noticing_loss, world_of_environment
 from pellucid.training.fine_tuning import Origin, measure_fine_tuning
-from pellucid.training.following import Begin, Over, PaceTrial, begin_together, follow_run, share_task
+from pellucid.training.following import Begin, Over, PaceTrial, begin_together, follow_run, judge_together, share_task
 from pellucid.training.forecast import forecast_more_steps
 from pellucid.training.launch import launch_id
 from pellucid.training.options import EXAMPLES, TrainOptions, flag_called
@@ -412,6 +412,15 @@ def installed_versions() -> dict[str, str]:
     }
 
 
+def _judge(trainer: Trainer, network: Network, weights: Mapping[str, torch.Tensor], side: str) -> SideResult:
+    """The finished network on a whole side, by all processes where there are several."""
+    task = trainer.state.task
+    # The answers of pairs are written one token after another, and are needed again: by rank 0 alone.
+    if not trainer.world.is_shared or task.facts.kind == "pairs":
+        return task.evaluate_whole(network, side)
+    return judge_together(trainer.world, trainer.state, side, weights)
+
+
 def finish_run(
     trainer: Trainer, ending: Ending, baselines: list[Baseline], ends: float = math.inf
 ) -> tuple[TrainingReport, RunResult]:
@@ -427,7 +436,7 @@ def finish_run(
     network = state.model.for_inference()
     at_best = next(evaluation for evaluation in trainer.evaluations if evaluation.step == step)
     side = task.measure.side
-    judged = task.evaluate_whole(network, side)
+    judged = _judge(trainer, network, tensors, side)
     best = max(baselines, key=lambda one: Ladder("", (), (), task.measure).merit(one.rung))
     is_undone = False
     if state.plan.start == "counts" and step and judged.loss > best.rung.dev:
@@ -443,7 +452,9 @@ def finish_run(
     if state.plan.class_weights != "none":
         at_best = at_best._replace(train=task.evaluate(network, "train").loss)
     answers = task.answers(network, state.plan)
-    on_test = task.evaluate_whole(network, "test") if task.facts.n_tokens["test"] else SideResult(float("nan"))
+    on_test = SideResult(math.nan)
+    if task.facts.n_tokens["test"]:
+        on_test = _judge(trainer, network, state.model.state_dict(), "test")
     timing = trainer.last_timing
     rung = Rung(
         name=f"{state.card.name} on counting" if state.plan.start == "counts" else state.card.name,

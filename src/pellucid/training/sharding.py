@@ -58,6 +58,11 @@ def is_divided(tensor: Tensor) -> bool:
     return library is not None and isinstance(tensor, library.DTensor)
 
 
+def works_in_step(model: nn.Module) -> bool:
+    """Whether all processes have to compute together, for each holds a part of it."""
+    return any(is_divided(one) for one in model.parameters())
+
+
 def held_here(tensor: Tensor) -> Tensor:
     """The part of a tensor that this process holds: all of it, unless it is divided."""
     return tensor.to_local() if is_divided(tensor) else tensor  # type: ignore[attr-defined]  # then it has that

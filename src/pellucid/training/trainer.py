@@ -203,11 +203,9 @@ class Trainer:
 
     def _evaluate(self, step: int) -> None:
         state = self.state
-        # A network that is divided computes in step: then every process looks at everything.
-        world = ALONE if state.plan.shard else self.world
-        train = state.task.evaluate_for(state.model, "train", state.plan, world)
+        train = state.task.evaluate_for(state.model, "train", state.plan, self.world)
         if state.task.measure.side == "dev":
-            dev = state.task.evaluate_for(state.model, "dev", state.plan, world)
+            dev = state.task.evaluate_for(state.model, "dev", state.plan, self.world)
             evaluation = Evaluation(step, train.loss, dev.loss, dev.metric)
         else:
             evaluation = Evaluation(step, train.loss, math.nan, train.metric)

@@ -104,10 +104,10 @@ class Items:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def collate(self, rows: Ints) -> Batch:
-        """These items as one batch, padded to the longest of them."""
+    def collate(self, rows: Ints, width: int = 0) -> Batch:
+        """These items as one batch, padded to the longest of them, or to a width."""
         lengths = self.lengths[rows, None]
-        places = np.arange(lengths.max())
+        places = np.arange(width or lengths.max())
         is_real = places < lengths
         # Past the end of the stream there is nothing to read; what is read there instead is masked.
         at = np.minimum(self.starts[rows, None] + places, len(self.tokens) - 2)
@@ -145,7 +145,9 @@ class ListBatches(Epochs):
         self.by_length, self.is_mixed = by_length, is_mixed
 
     def batch(self, step: int, share: Share = WHOLE) -> Batch:
-        return self.items.collate(share.rows(self.rows(step)))
+        rows = self.rows(step)
+        # Every share as wide as the whole batch: to batch norm, padding is a row like others.
+        return self.items.collate(share.rows(rows), width=int(self.items.lengths[rows].max()))
 
     def n_tokens(self, step: int) -> int:
         """Predictions of this step's batch, without making it."""

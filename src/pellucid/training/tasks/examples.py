@@ -41,6 +41,7 @@ from pellucid.records import Answers, DataFacts, Importance, InitialLoss, Measur
 from pellucid.training.distributed import ALONE, World
 from pellucid.training.options import TrainOptions
 from pellucid.training.run_data import TRAINED_ON
+from pellucid.training.sharding import works_in_step
 from pellucid.training.tasks import metrics
 from pellucid.training.tasks.baselines import Baseline, SideResult, example_baselines
 from pellucid.training.tasks.batches import ExampleBatch, ExampleBatches, make_example_batch
@@ -375,7 +376,8 @@ class ExampleTask(Task):
     def _score_together(self, model: ExampleModel, examples: Examples, world: World) -> Scored:
         """Each process scores every so-many-th pass, and all are told everything."""
         passes = [slice(first, first + AT_ONCE) for first in range(0, len(examples), AT_ONCE)]
-        mine = {one.start: self.score_examples(model, examples.rows(one)) for one in world.share.deal(passes)}
+        dealt = world.deal(passes, in_step=works_in_step(model))
+        mine = {one.start: self.score_examples(model, examples.rows(one)) for one, _ in dealt}
         parts = {start: part for held in world.gather(mine) for start, part in held.items()}
         found = [parts[one.start] for one in passes]
         if not found:

@@ -32,6 +32,7 @@ from pellucid.records import AnsweredExample, Answers, DataFacts, InitialLoss, M
 from pellucid.training.distributed import ALONE, World
 from pellucid.training.loop import mean_token_loss
 from pellucid.training.options import TrainOptions
+from pellucid.training.sharding import works_in_step
 from pellucid.training.tasks.baselines import Baseline, SideResult, pair_baselines
 from pellucid.training.tasks.batches import IGNORED, PairBatch, PairBatches, make_pair_batch
 from pellucid.training.tasks.metrics import exact_match, match_units, tokens_right
@@ -161,11 +162,11 @@ class PairTask(Task):
         firsts = range(0, len(pairs), AT_ONCE)
         sums, device = np.zeros(len(firsts)), device_of(model)
         with evaluating(model):
-            for place, first in world.share.deal(enumerate(firsts)):
+            for (place, first), counts in world.deal(enumerate(firsts), in_step=works_in_step(model)):
                 batch = batch_to(make_pair_batch(pairs[first : first + AT_ONCE]), device)
                 scores = model(batch.sources, batch.tokens).flatten(0, 1)
                 loss = functional.cross_entropy(scores, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
-                sums[place] = loss.double().item()
+                sums[place] = counts * loss.double().item()
         total, n_tokens = 0.0, sum(len(target) + 1 for _, target in pairs)
         for one in world.add(sums).tolist():  # one after another, so that it is the same for any number of processes
             total += one
@@ -205,10 +206,11 @@ class PairTask(Task):
         written = (time.monotonic() - began) / len(pairs) * (len(self.sides.dev) + len(self.sides.test))
         return written + super().seconds_to_finish(model, prediction)
 
-    def evaluate_whole(self, model: PairModel, side: str) -> SideResult:
+    def evaluate_whole(self, model: PairModel, side: str, world: World = ALONE) -> SideResult:
         """The loss, and which answers are right: it is by these that it is compared with models that have no loss."""
         said, truth = self.write_side(model, side), [after for _, after in self.sides.texts[side]]
-        return self.evaluate(model, side)._replace(metric=exact_match(said, truth), units=match_units(said, truth))
+        result = self.evaluate(model, side, world=world)
+        return result._replace(metric=exact_match(said, truth), units=match_units(said, truth))
 
     def write_side(self, model: PairModel, side: str) -> list[str]:
         """What a network that learns no more writes for each source; twice asked for, written once."""

@@ -33,6 +33,7 @@ from pellucid.records import CountedParts, DataFacts, InitialLoss, MeanLoss, Mea
 from pellucid.training.distributed import ALONE, World
 from pellucid.training.loop import loss_on_counting, next_token_loss
 from pellucid.training.options import TrainOptions
+from pellucid.training.sharding import works_in_step
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
 from pellucid.training.tasks.batches import IGNORED, Batch, Ints, list_items, make_batches, share_of_tokens
 from pellucid.training.tasks.metrics import token_accuracy, token_units
@@ -303,9 +304,9 @@ class SequenceTask(Task):
             return SideResult(self._train_loss(model, part.n_predicted, world))
         return self._side_result(token_losses(model, part, self.context, world=world), part)
 
-    def evaluate_whole(self, model: SequenceModel, side: str) -> SideResult:
+    def evaluate_whole(self, model: SequenceModel, side: str, world: World = ALONE) -> SideResult:
         part, is_right = self.parts[side], np.zeros(self.parts[side].n_predicted, dtype=bool)
-        result = self._side_result(token_losses(model, part, self.context, is_right), part)
+        result = self._side_result(token_losses(model, part, self.context, is_right, world), part)
         return result._replace(accuracy=token_accuracy(side, is_right, part, self.sides.vocabulary))
 
     def _side_result(self, losses: Floats, part: Corpus) -> SideResult:
@@ -323,9 +324,9 @@ class SequenceTask(Task):
             sizes.append(batches.n_tokens(len(sizes) + 1))
         sums, device = np.zeros(len(sizes)), device_of(model)
         with evaluating(model):
-            for place in world.share.deal(range(len(sizes))):
+            for place, counts in world.deal(range(len(sizes)), in_step=works_in_step(model)):
                 batch = batch_to(batches.batch(place + 1), device)
-                sums[place] = next_token_loss(model, batch).double().item() * sizes[place]
+                sums[place] = counts * next_token_loss(model, batch).double().item() * sizes[place]
         total = 0.0
         for one in world.add(sums).tolist():  # one after another, so that it is the same for any number of processes
             total += one
@@ -436,17 +437,22 @@ def token_losses(
     counts = model.counts if isinstance(model, OnCounting) else None
     device = device_of(model)
     with evaluating(model):
-        for read, places in world.share.deal(_passes(side, context, tokens_of_a_pass(model.vocab_size), counts)):
+        passes = _passes(side, context, tokens_of_a_pass(model.vocab_size), counts)
+        for (read, places), is_own in world.deal(passes, in_step=works_in_step(model)):
             batch = batch_to(read, device)
             scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
             losses = functional.cross_entropy(
                 scores.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="none"
             )
+            if not is_own:
+                continue
             is_real = read.targets.flatten() != IGNORED
             at = places.reshape(-1)[is_real.numpy()]
             found[at] = losses.cpu()[is_real].double().numpy()
             if is_right is not None:
                 is_right[at] = (scores.argmax(-1) == batch.targets).flatten().cpu()[is_real].numpy()
+    if is_right is not None:
+        is_right |= world.add(is_right.astype(np.uint8)).astype(bool)
     return world.add(found)
 
 

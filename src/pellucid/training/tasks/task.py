@@ -191,9 +191,9 @@ class Task(ABC):
         """What the network loses on dev without each column of a table."""
         return ()
 
-    def evaluate_whole(self, model: Any, side: str) -> SideResult:
+    def evaluate_whole(self, model: Any, side: str, world: World = ALONE) -> SideResult:
         """The finished network on all of dev or test, with all that it is compared by; it may take longer."""
-        return self.evaluate(model, side)
+        return self.evaluate(model, side, world=world)
 
     def prepare_training(self, options: TrainOptions) -> None:  # noqa: B027  # most need nothing more than their sides
         """Work out what every batch will need, once, before it is shared with other processes."""
