@@ -88,3 +88,16 @@ def test_precision_by_trial_steps_says_what_was_measured(tmp_path):
     assert reason.kind == ("precision-faster" if plan.precision == "bf16" else "precision-slower")
     facts = network_facts(card, config, build_training(card, config, plan, task).model)
     assert any("ms" in line and "bf16" in line for line in plan_lines(plan, facts))
+
+
+def test_compiling_is_not_even_tried_where_it_cannot_pay(tmp_path):
+    write_data(tmp_path)
+    task = open_task(DataOptions(source=str(tmp_path / "names.txt")))
+    card = task.find_card("mlp")
+    asked = TrainOptions(model="mlp", size="tiny", steps=20, threads=1, compile=True)
+    config, plan = choose_plan(card, task, asked)
+    assert not plan.is_compiled
+    (untried,) = [one for one in plan.reasons if one.kind == "compile-untried"]
+    assert untried.facts["at_most"] < untried.facts["least"]
+    network = network_facts(card, config, build_training(card, config, plan, task).model)
+    assert any("nor tried" in line for line in plan_lines(plan, network))

@@ -36,6 +36,7 @@ MOST_THREADS = 4
 EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
 FEWEST_EVALUATIONS = 6  # where even the fewest predictions take long
 TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 4
+LEAST_COMPILING = 20.0  # seconds that torch.compile takes: it is tried where half the time of all steps is more
 TRIED = 0.01  # of the budget, at most, to try a size
 SPEEDS_UP = 0.6  # a network with a share s of the weights takes a share s^0.6 of the time
 EVALUATED = 25_000  # predictions of dev in an evaluation, where a number of steps is asked for
@@ -260,7 +261,10 @@ def _faster_ways(
         reasons.append(Statement("precision-faster" if is_faster else "precision-slower", facts))
         if is_faster:
             tried = tried._replace(plan=tried.plan._replace(precision="bf16"), pace=other)
-    if options.compile:
+    at_most = steps_of(tried.pace) * tried.pace.step / 2
+    if options.compile and at_most < LEAST_COMPILING:
+        reasons.append(Statement("compile-untried", {"at_most": at_most, "least": LEAST_COMPILING}))
+    elif options.compile:
         began = time.monotonic()
         _, other = trials.pace(card, config, tried.plan._replace(is_compiled=True), task, seconds)
         compiling = time.monotonic() - began - seconds

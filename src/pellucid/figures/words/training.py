@@ -103,6 +103,8 @@ PLAN_REASONS: Mapping[str, str] = MappingProxyType(
         "takes {seconds:.0f}",
         "compile-waste": "not compiled: {compiled:.3g} ms a step in place of {plain:.3g} would save {saved:.0f} s, and "
         "compiling takes {seconds:.0f}",
+        "compile-untried": "not compiled, nor tried: steps twice as fast would save {at_most:.0f} s, and compiling "
+        "takes {least:.0f} or more",
     }
 )
 
