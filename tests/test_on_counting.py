@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save as safetensors_save
 
 from pellucid.api.run import TrainedRun, sample, score
 from pellucid.data import open_data
@@ -315,3 +316,14 @@ def test_first_weights_that_counting_leaves_no_room_for_are_refused_before_anyth
     asked = TrainOptions(model="neural-ngram", steps=5, threads=1, network={"init": "normal"})
     with pytest.raises(PellucidError, match="init changes nothing where a network starts from counting"):
         train_run(sources["list"], asked, tmp_path / "run", Told())
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "held"), [(27, np.uint8), (27, np.int64), (300, np.uint16), (300, np.int32), (70_000, np.int64)]
+)
+@pytest.mark.parametrize("n", [0, 1, 1003])
+def test_counted_tokens_are_written_as_the_library_of_the_format_would(vocab_size, held, n):
+    tokens = np.random.default_rng(0).integers(0, 27, n).astype(held)
+    stored = torch.from_numpy(tokens.astype(np.uint8 if vocab_size <= 256 else np.int32))
+    expected = safetensors_save({"tokens": stored, "order": torch.tensor([5])})
+    assert counts_to_bytes(5, vocab_size, Corpus(tokens, has_boundary=False)) == expected

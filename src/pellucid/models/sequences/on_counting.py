@@ -14,12 +14,12 @@ The network is any of the catalogue, built with more scores than there are symbo
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from pellucid.data.prepare.tokens import Corpus, token_type
@@ -173,10 +173,20 @@ def network_alone(model: OnCounting, fresh: SequenceModel) -> SequenceModel:
 
 
 def counts_to_bytes(order: int, vocab_size: int, counted: Corpus) -> bytes:
-    """What a count model is made from again: smaller than its tables, and quick to count."""
-    tokens = torch.from_numpy(counted.tokens.astype(np.uint8 if vocab_size <= 256 else np.int32))
-    content: bytes = save({"tokens": tokens, "order": torch.tensor([order])})
-    return content
+    """What a count model is made from again: smaller than its tables, and quick to count.
+
+    A safetensors file, byte by byte as its library writes it, but of tokens that are not held three times meanwhile:
+    they may be a gigabyte.
+    """
+    kind, name = (np.uint8, "U8") if vocab_size <= 256 else (np.int32, "I32")
+    tokens = np.ascontiguousarray(counted.tokens, dtype=kind)
+    header = {
+        "order": {"dtype": "I64", "shape": [1], "data_offsets": [0, 8]},
+        "tokens": {"dtype": name, "shape": [len(tokens)], "data_offsets": [8, 8 + tokens.nbytes]},
+    }
+    words = json.dumps(header, separators=(",", ":")).encode("ascii")
+    words += b" " * (-len(words) % 8)
+    return b"".join((len(words).to_bytes(8, "little"), words, order.to_bytes(8, "little"), tokens.data))
 
 
 def counted_from_tensors(
