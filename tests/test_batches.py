@@ -95,7 +95,7 @@ def test_of_a_mixed_list_only_the_longest_items_have_batches_of_their_own():
 def test_hardly_anything_is_padded(is_mixed, least):
     names = open_data("names").items
     corpus = encode_list(names, Characters.of(names))
-    batches = ListBatches(Items(corpus.tokens, corpus.starts), batch_size=128, seed=0, is_mixed=is_mixed)
+    batches = ListBatches(Items(corpus.tokens, corpus.boundaries), batch_size=128, seed=0, is_mixed=is_mixed)
     drawn = [batches.batch(step) for step in range(1, batches.per_epoch + 1)]
     n_cells = sum(batch.tokens.numel() for batch in drawn)
     assert sum(batch.n_tokens for batch in drawn) == corpus.n_predicted

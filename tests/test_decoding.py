@@ -163,7 +163,7 @@ def test_the_nearest_is_as_near_as_any(text, seed):
 @settings(max_examples=200, deadline=None)
 @given(text=WORDS, source=st.text("abcé\n", max_size=40))
 def test_the_longest_copied_part_is_the_longest(text, source):
-    found = longest_copied(text, source)
+    found = longest_copied(text, [source])
     assert found in text
     assert found in source
     parts = {text[i:j] for i in range(len(text)) for j in range(i, len(text) + 1)}

@@ -128,7 +128,7 @@ class Speaker:
             )
         if not known.text:
             return Provenance(text, "", "", 0, "", (), 0)
-        span = copied or longest_copied(text[:2_000], known.text)
+        span = copied or longest_copied(text[:2_000], [known.text])
         places: list[str] = []
         at = known.text.find(span) if span else -1
         while at >= 0 and len(places) < MOST_SHARING:

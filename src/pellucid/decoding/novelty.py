@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,11 @@ class Known:
 
     def novelty(self, text: str) -> Novelty:
         nearest, distance = self.nearest(text)
-        return Novelty(self.where(text), nearest, distance, longest_copied(text, self.train.text))
+        return Novelty(self.where(text), nearest, distance, longest_copied(text, self._sources))
+
+    @cached_property
+    def _sources(self) -> list[str]:
+        return list(self.train.joined())
 
     def nearest(self, text: str) -> tuple[str, int]:
         """The training item with the fewest single-letter edits, and how many.
@@ -130,15 +135,17 @@ def _padded(texts: Sequence[Sequence[Hashable]], numbers: dict[Hashable, int]) -
     return padded, lengths
 
 
-def longest_copied(text: str, source: str) -> str:
-    """The longest part of the text that stands somewhere in the source; of equals the first.
+def longest_copied(text: str, sources: Sequence[str]) -> str:
+    """The longest part of the text that stands somewhere in one of the sources; of equals the first.
 
-    >>> longest_copied("annabelly", "isabelle annika")
+    >>> longest_copied("annabelly", ["isabelle annika"])
     'abell'
     """
     found = ""
     for start in range(len(text)):
-        while (longer := text[start : start + len(found) + 1]) in source and len(longer) > len(found):
+        while len(longer := text[start : start + len(found) + 1]) > len(found):
+            if not any(longer in source for source in sources):
+                break
             found = longer
     return found
 
@@ -169,7 +176,7 @@ def describe_texts(drawn: Iterable[Drawn], decode: Decode, start: Sequence[int],
     found = []
     for sample in drawn:
         text = decode(sample.tokens)
-        copied = longest_copied(text, source) if len(text) * len(source) <= MOST_COMPARED else ""
+        copied = longest_copied(text, [source]) if len(text) * len(source) <= MOST_COMPARED else ""
         whole = decode([*start, *sample.tokens])
         found.append(Sample(whole, -sample.log_probability, len(sample.tokens), "", "", 0, copied))
     return found

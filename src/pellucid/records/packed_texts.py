@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 PIECE = 1 << 16  # texts that are looked at together
 BETWEEN = "\n"
 MOST_SHOWN = 100
+LOW_BITS = (1 << 32) - 1
 
 
 class PackedTexts(Sequence[str]):
@@ -56,9 +57,12 @@ class PackedTexts(Sequence[str]):
             if step == 1:
                 return self._piece(first, max(first, last))
             return [self[place] for place in range(first, last, step)]
-        end = int(self._ends[at])  # an IndexError, as of any list
-        place = at + len(self) if at < 0 else at
-        return self.text[int(self._ends[place - 1]) + 1 if place else 0 : end]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        return self._at(at + len(self) if at < 0 else at)
+
+    def _at(self, place: int) -> str:
+        return self.text[int(self._ends[place - 1]) + 1 if place else 0 : int(self._ends[place])]
 
     def __iter__(self) -> Iterator[str]:
         for first in range(0, len(self), PIECE):
@@ -68,24 +72,33 @@ class PackedTexts(Sequence[str]):
         if first == last:
             return []
         if not self._can_split:
-            return [self[place] for place in range(first, last)]
+            return [self._at(place) for place in range(first, last)]
         begin = int(self._ends[first - 1]) + 1 if first else 0
         return self.text[begin : int(self._ends[last - 1])].split(BETWEEN)
 
+    def joined(self) -> Iterator[str]:
+        """Their letters with a newline between each two, in pieces that end with a text."""
+        yield self.text
+
+    def where(self, is_kept: NDArray[np.bool_]) -> "PartOfPacked":
+        """Those that are to be kept; their letters are held once, here."""
+        return PartOfPacked(self, np.flatnonzero(is_kept).astype(np.uint32))
+
     def __contains__(self, text: object) -> bool:
         order, hashes = self._by_hash
-        place = int(np.searchsorted(hashes, hash(text)))
-        while place < len(hashes) and hashes[place] == hash(text):
+        wanted = np.uint32(hash(text) & LOW_BITS)
+        place = int(np.searchsorted(hashes, wanted))
+        while place < len(hashes) and hashes[place] == wanted:
             if self[int(order[place])] == text:
                 return True
             place += 1
         return False
 
     @cached_property
-    def _by_hash(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of all texts in the order of their hashes, and these."""
-        hashes = self._hashes()
-        order = np.argsort(hashes, kind="stable")
+    def _by_hash(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        """The places of all texts in the order of the lower half of their hashes, and these: eight bytes for each."""
+        hashes = (self._hashes() & LOW_BITS).astype(np.uint32)
+        order = np.argsort(hashes).astype(np.uint32)
         return order, hashes[order]
 
     def _hashes(self) -> NDArray[np.int64]:
@@ -93,7 +106,9 @@ class PackedTexts(Sequence[str]):
 
     def count_different(self) -> int:
         """How many different texts there are, by hashes of 64 bits."""
-        return len(np.unique(self._hashes()))
+        hashes = self._hashes()
+        hashes.sort()  # in place: `unique` would hold them three times
+        return int(np.count_nonzero(hashes[1:] != hashes[:-1])) + min(1, len(hashes))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
@@ -107,3 +122,37 @@ class PackedTexts(Sequence[str]):
         if len(self) <= MOST_SHOWN:
             return repr(self[:])
         return f"[{', '.join(map(repr, self[:3]))}, … {len(self) - 4:,} more, {self[-1]!r}]"
+
+
+class PartOfPacked(PackedTexts):
+    """Some of packed texts, by their places there.
+
+    >>> names = PackedTexts.of(["emma", "mia", "ava", "zoe"]).where(np.array([True, False, True, True]))
+    >>> names[1], names[-1], names[1:], "mia" in names, list(names.joined())
+    ('ava', 'zoe', ['ava', 'zoe'], False, ['emma\\nava\\nzoe'])
+    """
+
+    def __init__(self, whole: PackedTexts, places: NDArray[np.uint32]) -> None:
+        self._whole, self._places = whole, places
+
+    def joined(self) -> Iterator[str]:
+        for first in range(0, len(self), PIECE):
+            yield BETWEEN.join(self._piece(first, min(first + PIECE, len(self))))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def _at(self, place: int) -> str:
+        return self._whole._at(int(self._places[place]))
+
+    def _piece(self, first: int, last: int) -> list[str]:
+        found: list[str] = []
+        # Of the whole in pieces, too: where few are kept, those of one piece stand far apart.
+        places = self._places[first:last].astype(np.int64)
+        while len(places):
+            begin = int(places[0])
+            n = int(np.searchsorted(places, begin + PIECE))
+            texts = self._whole._piece(begin, int(places[n - 1]) + 1)
+            found += [texts[place] for place in (places[:n] - begin).tolist()]
+            places = places[n:]
+        return found

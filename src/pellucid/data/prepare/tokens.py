@@ -7,6 +7,7 @@ words are learned from train alone.
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -75,10 +76,17 @@ class Corpus:
         """How many tokens are predicted: all but the first, the closing boundary of each item among them."""
         return max(0, len(self.tokens) - 1)
 
+    @cached_property
+    def boundaries(self) -> NDArray[Any]:
+        """The places of all boundaries, one more than there are items; none in running text. Of few bytes each."""
+        if not self.has_boundary:
+            return np.zeros(0, np.int32)
+        return np.flatnonzero(self.tokens == 0).astype(np.int32 if len(self.tokens) < 1 << 31 else np.int64)
+
     @property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> NDArray[Any]:
         """The place of each item's opening boundary; none in running text."""
-        return np.flatnonzero(self.tokens == 0)[:-1] if self.has_boundary else np.zeros(0, dtype=np.int64)
+        return self.boundaries[:-1]
 
     @property
     def longest_item(self) -> int:

@@ -6,7 +6,7 @@ Strata are quantile bins of a numeric column, the tail in bins of its own, joint
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations, compress, pairwise
+from itertools import accumulate, combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,8 @@ def split_list(
 ) -> ListSplit:
     """The items of each side, in the order they came. divided: their sides, where they were divided before."""
     sides = sides_of(items, fractions, seed) if divided is None else divided
-    return ListSplit(*(PackedTexts.of(compress(items, (sides == side).tobytes())) for side in (TRAIN, DEV, TEST)))
+    packed = PackedTexts.of(items)
+    return ListSplit(*(packed.where(sides == side) for side in (TRAIN, DEV, TEST)))
 
 
 def lacks_dev(sides: SideNumbers) -> bool:

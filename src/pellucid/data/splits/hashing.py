@@ -48,10 +48,10 @@ def item_hashes(items: Iterable[str], seed: str = "") -> Words:
         return hashed.digest()
 
     rest = iter(items)
-    pieces: list[bytes] = []
+    found = bytearray()  # it grows in its place: of ten million items pieces, their sum and a copy were 240 MB
     while piece := [digest(item) for item in islice(rest, _PIECE)]:
-        pieces.append(b"".join(piece))
-    return np.frombuffer(b"".join(pieces), dtype="<u8").astype(np.uint64)
+        found += b"".join(piece)
+    return np.frombuffer(found, dtype="<u8").astype(np.uint64, copy=False)
 
 
 def row_hashes(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,16 +52,17 @@ class PartsOfList:
     """The parts of a list."""
 
     part_of: npt.NDArray[np.uint8]  # of each item, with the boundary that closes it
-    ends: IntArray  # of each item, where that boundary stands
+    ends: npt.NDArray[Any]  # of each item, where that boundary stands: of few bytes, for there may be millions
 
     @classmethod
     def cut(cls, side: Corpus, items: Sequence[str], n_parts: int) -> PartsOfList:
         part_of = (item_hashes(items, "cross-fit") % np.uint64(n_parts)).astype(np.uint8)
-        return cls(part_of, np.flatnonzero(side.tokens == 0)[1:])
+        return cls(part_of, side.boundaries[1:])
 
     def of(self, places: IntArray) -> IntArray:
         """The part that the tokens at these places belong to, the first boundary with the first item."""
-        return self.part_of[np.searchsorted(self.ends, places)].astype(np.int64)
+        # Of one type: else a copy of all ends would be made for every question.
+        return self.part_of[np.searchsorted(self.ends, places.astype(self.ends.dtype))].astype(np.int64)
 
     def without(self, part: int, side: Corpus) -> Corpus:
         """The list without one of them."""
@@ -68,7 +70,8 @@ class PartsOfList:
         for first in range(0, len(self.ends), ITEMS_AT_ONCE):
             ends = self.ends[first : first + ITEMS_AT_ONCE]
             before = int(self.ends[first - 1]) if first else 0
-            is_kept = np.repeat(self.part_of[first : first + ITEMS_AT_ONCE] != part, np.diff(ends, prepend=before))
+            lengths: IntArray = np.diff(ends.astype(np.int64), prepend=before)
+            is_kept = np.repeat(self.part_of[first : first + ITEMS_AT_ONCE] != part, lengths)
             pieces.append(side.tokens[before + 1 : int(ends[-1]) + 1][is_kept])
         return Corpus(np.concatenate(pieces), has_boundary=True, closing=side.closing)
 

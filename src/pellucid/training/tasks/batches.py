@@ -53,7 +53,13 @@ class Epochs:
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
         """The rows of each batch of an epoch."""
-        return np.array_split(rng.permutation(self.n_rows), self.per_epoch)
+        return np.array_split(_permutation(rng, self.n_rows), self.per_epoch)
+
+
+def _permutation(rng: np.random.Generator, n_rows: int) -> Ints:
+    """Rows in an order by chance; they are held for an epoch, and may be millions."""
+    rows = rng.permutation(n_rows)
+    return rows.astype(np.int32) if n_rows < 1 << 31 else rows
 
 
 class Batch(NamedTuple):
@@ -84,7 +90,7 @@ def make_batches(
     whose rows meet in training. counted: what comes after each token by counting, for a network that learns on top.
     """
     if side.has_boundary:
-        items = Items(side.tokens, _item_starts(side), counted, side.closing)
+        items = Items(side.tokens, side.boundaries, counted, side.closing)
         return ListBatches(items, batch_size, seed, by_length=by_length, is_mixed=is_mixed)
     return TextBatches(side.tokens, batch_size, context, seed, counted)
 
@@ -92,14 +98,14 @@ def make_batches(
 class Items:
     """The items of a list, any of which can be put together.
 
-    tokens: the stream `0 a… 0 b… 0`; starts: where each item's opening boundary stands; closing: the token that is
-    predicted where one ends.
+    tokens: the stream `0 a… 0 b… 0`; boundaries: the places of the 0; closing: the token that is predicted where an
+    item ends.
     """
 
-    def __init__(self, tokens: Ints, starts: Ints, counted: Counted | None = None, closing: int = 0) -> None:
+    def __init__(self, tokens: Ints, boundaries: Ints, counted: Counted | None = None, closing: int = 0) -> None:
         self.tokens, self.counted, self.closing = tokens, counted, closing
-        self.starts = starts.astype(np.int64)
-        self.lengths = np.diff(self.starts, append=len(tokens) - 1)  # of an item and one boundary
+        self.starts = boundaries[:-1]
+        self.lengths: Ints = np.diff(boundaries)  # of an item and one boundary
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -119,11 +125,7 @@ class Items:
 
 def list_items(side: Corpus) -> Items:
     """The items of a list's side."""
-    return Items(side.tokens, _item_starts(side), closing=side.closing)
-
-
-def _item_starts(side: Corpus) -> Ints:
-    return np.flatnonzero(side.tokens == 0)[:-1]
+    return Items(side.tokens, side.boundaries, closing=side.closing)
 
 
 class ListBatches(Epochs):
@@ -131,7 +133,7 @@ class ListBatches(Epochs):
 
     batch_size: how many are put together on average; of short ones more, of long ones fewer.
 
-    >>> items = Items(np.array([0, 1, 2, 0, 3, 0]), starts=np.array([0, 3]))
+    >>> items = Items(np.array([0, 1, 2, 0, 3, 0]), boundaries=np.array([0, 3, 5]))
     >>> one = ListBatches(items, batch_size=8, seed=0).batch(1)
     >>> sorted(zip(one.tokens.tolist(), one.targets.tolist()))
     [([0, 1, 2], [1, 2, 0]), ([0, 3, 0], [3, 0, -100])]
@@ -159,7 +161,7 @@ class ListBatches(Epochs):
             return super().shuffle(rng)
         if self.is_mixed:
             return self._mix(rng)
-        shuffled = rng.permutation(self.n_rows)
+        shuffled = _permutation(rng, self.n_rows)
         by_length = shuffled[np.argsort(self.items.lengths[shuffled], kind="stable")]
         batches = np.split(by_length, _even_cuts(self.items.lengths[by_length], self.per_epoch))
         return [batches[i] for i in rng.permutation(self.per_epoch)]
@@ -194,7 +196,7 @@ def _pools(rng: np.random.Generator, n_rows: int, per_epoch: int, size: int) -> 
     """The rows of an epoch, dealt by chance to pools of about `size` batches: of each how many batches it is to be."""
     pools = np.array_split(np.arange(per_epoch), max(1, round(per_epoch / size)))
     ends = [(pool[-1] + 1) * n_rows // per_epoch for pool in pools]
-    for pool, rows in zip(pools, np.split(rng.permutation(n_rows), ends[:-1]), strict=True):
+    for pool, rows in zip(pools, np.split(_permutation(rng, n_rows), ends[:-1]), strict=True):
         yield len(pool), rows
 
 
