@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch._dynamo  # what DDP would load in every fork
-from trust.kills import write_data
+from trust.kills import digests, write_data
 
 import pellucid.training.run
 from pellucid.runs import is_finished, open_run
@@ -298,6 +298,24 @@ def main() -> None:
                 print(f"curves, {name}: {found} (at most {CLOSE:g} is wanted)", flush=True)
                 assert max(found.values()) <= CLOSE
         words = [*f"names.txt --model transformer --dropout 0 {SMALL} --save-every 10".split(), *steps]
+        if asked.only in ("", "resumes"):
+            place = folder / "resumes"
+            place.mkdir()
+            write_data(place)
+            assert train_together(place, [*words, "--name", "whole"], 2) == [0, 0]
+            whole = place / "runs" / "whole"
+            for n in (2, 1, 4):
+                stopped = place / "runs" / "stopped"
+                code, _ = stop_launcher(place, words, signal.SIGTERM)
+                made = n_steps_made(stopped)
+                assert code == 143, (place / "said.txt").read_text()
+                assert train_together(place, ["--resume", "stopped"], n) == [0] * n
+                far, is_same = farthest(whole, stopped), digests(whole) == digests(stopped)
+                same = "the same bytes" if is_same else "other last digits"
+                print(f"2 processes stopped after {made} steps, {n} go on: {far:.2g} from never stopped, {same}")
+                assert far <= CLOSE
+                assert is_same or n != 2
+                shutil.rmtree(stopped)
         if asked.only in ("", "workers"):
             place = folder / "workers"
             for number in range(asked.worker_kills):

@@ -26,7 +26,7 @@ MOST_DENSE = 1 << 20  # entries of a table that is kept dense
 MOST_BINS = 16_000_000  # entries of a table that is counted by bins; beyond it, or with few tokens, by sorting
 MOST_ORDERS = 100
 _MOST_CODE = 1 << 62
-_CHUNK = 1 << 21  # tokens counted at a time
+_CHUNK = 1 << 20  # tokens counted at a time
 MOST_APART = 1 << 22  # entries of tables that were counted by chunks and are not joined yet
 _NONE = np.zeros(0, np.int64)
 
