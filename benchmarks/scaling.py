@@ -22,10 +22,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,6 +84,12 @@ def step_seconds(task: Task, config: Any, plan: Plan, n_steps: int, world: World
     return Measured(statistics.median(taken[WARM:]), each, n_tokens, state.model.n_parameters)
 
 
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return int(door.getsockname()[1])
+
+
 def serve(rank: int, size: int, port: int, task: Task, config: Any, door: Connection) -> None:
     """A process of the two: it takes part in whatever arm is named, until there is none."""
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size))
@@ -97,16 +105,13 @@ def measure_training(
 ) -> dict[str, Any]:
     """Median seconds of a step of each arm, in turns."""
     import multiprocessing
-    import socket
 
     with tempfile.TemporaryDirectory() as folder:
         write_text(Path(folder) / "text.txt")
         task = open_task(DataOptions(source=str(Path(folder) / "text.txt")))
         asked = TrainOptions(model="transformer", size=size, steps=10, batch_size=BATCH, threads=1, start="scratch")
         config, plan = choose_plan(task.find_card("transformer"), task, asked)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     fork = multiprocessing.get_context("fork")
     doors, workers = [], []
     for rank in range(n_processes):
@@ -183,6 +188,61 @@ def measure_traffic(n_steps: int, size: str) -> list[dict[str, float]]:
     return found
 
 
+def resident_bytes() -> int:
+    """Of this process, now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def hold_network(rank: int, size: int, port: int, task: Task, config: Any, plan: Plan, door: Connection) -> None:
+    """A process of several: by how much it has grown after two steps, and how many parameters the network has."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    with joined_world() as world:
+        torch.set_num_threads(1)
+        before = resident_bytes()
+        state = build_training(task.find_card("transformer"), config, plan, task, world)
+        n_parameters = state.model.n_parameters
+        for _ in steps(state.model, state.batches, state.optimizer, state.plan, engine=state.engine):
+            pass
+        door.send((resident_bytes() - before, n_parameters))
+
+
+def measure_memory() -> Iterator[dict[str, float]]:
+    """What a process holds with DDP and with --shard, beside the cost model: 16 P bytes, and 16 P / N."""
+    import multiprocessing
+
+    fork = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory() as folder:
+        write_text(Path(folder) / "text.txt")
+        task = open_task(DataOptions(source=str(Path(folder) / "text.txt")))
+    for n, shard in ((2, False), (2, True), (4, False), (4, True)):
+        asked = TrainOptions(
+            model="transformer",
+            steps=2,
+            batch_size=4,
+            threads=1,
+            start="scratch",
+            optimizer="adamw",
+            network={"width": 768, "depth": 8},
+        )
+        config, plan = choose_plan(task.find_card("transformer"), task, asked)
+        plan = plan._replace(processes=n, shard=shard)
+        port, doors = free_port(), []
+        for rank in range(n):
+            here, there = fork.Pipe()
+            fork.Process(target=hold_network, args=(rank, n, port, task, config, plan, there), daemon=True).start()
+            doors.append(here)
+        told = [door.recv() for door in doors]
+        modelled = 16.0 * told[0][1] / (n if shard else 1)
+        yield {
+            "processes": n,
+            "shard": shard,
+            "parameters": told[0][1],
+            "measured": max(grown for grown, _ in told),
+            "modelled": modelled,
+        }
+
+
 def measure_compare(n_steps: int) -> dict[str, float]:
     """Seconds of `pellucid compare` with one worker and with two, start of the workers included."""
     from pellucid.api.train import compare
@@ -219,7 +279,16 @@ def main() -> None:
     parser.add_argument("--compare-steps", type=int, default=300, help="0 leaves compare out")
     parser.add_argument("--traffic", action="store_true", help="only bytes over the network, beside the cost model")
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--memory", action="store_true", help="only what a process holds, beside the cost model")
     asked = parser.parse_args()
+    if asked.memory:
+        for row in measure_memory():
+            how = "--shard" if row["shard"] else "DDP"
+            print(
+                f"{row['processes']} processes, {how}: {row['measured'] / 1e6:,.0f} MB each for {row['parameters']:,} "
+                f"parameters, {row['modelled'] / 1e6:,.0f} by the model"
+            )
+        return
     if asked.traffic:
         for row in measure_traffic(asked.steps, asked.size):
             print(

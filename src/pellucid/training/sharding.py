@@ -9,6 +9,7 @@ run's folder is the same as of one process.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+FEWEST_RETURNED = 1 << 20  # bytes
 # Ways into a network beside `forward`: the weights have to be there for them, too.
 WAYS_IN = ("member_scores", "latent", "reconstruction_target", "begin", "advance", "read")
 
@@ -24,6 +27,7 @@ def shard_network(model: nn.Module) -> None:
     """Divide the weights of a network over all processes: those of each block together, and the rest together."""
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
+    return_freed_memory()
     for part in model.modules():
         if isinstance(part, nn.ModuleList):
             for block in part:
@@ -34,6 +38,17 @@ def shard_network(model: nn.Module) -> None:
     for name in WAYS_IN:
         if callable(getattr(root, name, None)):
             register_fsdp_forward_method(root, name)
+
+
+def return_freed_memory() -> None:
+    """Have what was a block's weights go back to the system at once, where the C library can be told so.
+
+    Left alone it keeps them for later, and a divided network of 57 million weights took 1,817 MB in each of two
+    processes in place of 600; undivided it took 1,091.
+    """
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
+        for parameter in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
+            library.mallopt(parameter, FEWEST_RETURNED)
 
 
 def sharded_root(model: nn.Module) -> nn.Module:

@@ -66,14 +66,17 @@ class PartsOfList:
 
     def without(self, part: int, side: Corpus) -> Corpus:
         """The list without one of them."""
-        pieces = [side.tokens[:1]]
+        kept = np.empty(len(side.tokens), side.tokens.dtype)
+        kept[0], n_kept = side.tokens[0], 1
         for first in range(0, len(self.ends), ITEMS_AT_ONCE):
             ends = self.ends[first : first + ITEMS_AT_ONCE]
             before = int(self.ends[first - 1]) if first else 0
             lengths: IntArray = np.diff(ends.astype(np.int64), prepend=before)
             is_kept = np.repeat(self.part_of[first : first + ITEMS_AT_ONCE] != part, lengths)
-            pieces.append(side.tokens[before + 1 : int(ends[-1]) + 1][is_kept])
-        return Corpus(np.concatenate(pieces), has_boundary=True, closing=side.closing)
+            piece = side.tokens[before + 1 : int(ends[-1]) + 1][is_kept]
+            kept[n_kept : n_kept + len(piece)] = piece
+            n_kept += len(piece)
+        return Corpus(kept[:n_kept], has_boundary=True, closing=side.closing)
 
 
 @dataclass(frozen=True)
