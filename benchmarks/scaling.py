@@ -194,7 +194,7 @@ def resident_bytes() -> int:
 
 
 def hold_network(rank: int, size: int, port: int, task: Task, config: Any, plan: Plan, door: Connection) -> None:
-    """A process of several: by how much it has grown after two steps, and how many parameters the network has."""
+    """A process of several: by how much it has grown after four steps, and how many parameters the network has."""
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(size))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     with joined_world() as world:
@@ -218,7 +218,7 @@ def measure_memory() -> Iterator[dict[str, float]]:
     for n, shard in ((2, False), (2, True), (4, False), (4, True)):
         asked = TrainOptions(
             model="transformer",
-            steps=2,
+            steps=4,
             batch_size=4,
             threads=1,
             start="scratch",

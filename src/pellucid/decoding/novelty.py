@@ -16,6 +16,7 @@ Bins = npt.NDArray[np.uint8]
 BINS = 64  # for letters; letters that share one only make the lower bound lower
 MOST_COUNTED = 500_000  # texts whose letters are kept as counts
 AT_ONCE = 1 << 14  # texts whose letters are counted together
+MOST_EDITS = (1 << 16) - 1  # that are told apart before items are compared
 FIRST = 64  # candidates compared first; then twice as many, until none can be nearer
 
 
@@ -56,23 +57,27 @@ class Known:
         if text in self.train or not self.train:
             return (text, 0) if self.train else ("", len(text))
         own = letter_counts([text]).astype(np.int16)
-        least = np.concatenate([least_edits(counts, own) for counts in self._letters_in_pieces()])
-        order = np.argsort(least, kind="stable")
-        best, item = len(text) + len(self.train[order[0]]) + 1, ""
-        began, size = 0, FIRST
-        while began < len(order) and least[order[began]] < best:
-            batch = [self.train[i] for i in order[began : began + size]]
-            found = edit_distances([text], batch)
-            if found.min() < best:
-                best, item = int(found.min()), batch[int(found.argmin())]
-            began, size = began + size, 2 * size
+        least = np.empty(len(self.train), np.uint16)  # of two bytes, and never sorted: there may be millions
+        for place, counts in self._letters_in_pieces():
+            least[place : place + len(counts)] = np.minimum(least_edits(counts, own), MOST_EDITS)
+        best, item, size = len(text) + len(self.train[int(least.argmin())]) + 1, "", FIRST
+        for edits in np.unique(least).tolist():
+            if edits >= best:
+                break
+            places = np.flatnonzero(least == edits)
+            while edits < best and len(places):
+                batch = [self.train[place] for place in places[:size].tolist()]
+                found = edit_distances([text], batch)
+                if found.min() < best:
+                    best, item = int(found.min()), batch[int(found.argmin())]
+                places, size = places[size:], 2 * size
         return item, best
 
-    def _letters_in_pieces(self) -> Iterator[Bins]:
-        """Those of all training items, in their order: kept of a few, counted each time of very many."""
+    def _letters_in_pieces(self) -> Iterator[tuple[int, Bins]]:
+        """Those of all training items, each piece with its place: kept of a few, counted each time of very many."""
         for first in range(0, len(self.train), AT_ONCE):
             last = first + AT_ONCE
-            yield letter_counts(self.train[first:last]) if self._letters is None else self._letters[first:last]
+            yield first, letter_counts(self.train[first:last]) if self._letters is None else self._letters[first:last]
 
 
 def letter_counts(texts: Sequence[str]) -> Bins:

@@ -274,7 +274,11 @@ class _Tally:
 
 
 def _merge(parts: list[tuple[IntArray, IntArray, IntArray]]) -> tuple[IntArray, IntArray, IntArray]:
-    all_codes, all_counts, all_tails = (np.concatenate(column) for column in zip(*parts, strict=True))
-    codes, first, where = np.unique(all_codes, return_index=True, return_inverse=True)
-    counts = np.bincount(where, weights=all_counts, minlength=len(codes)).astype(np.int64)
-    return codes, counts, all_tails[first] if len(all_tails) else _NONE
+    """Tables as one. Column by column: there may be millions of entries, and memory for few columns."""
+    codes = np.concatenate([part[0] for part in parts])
+    order = np.argsort(codes, kind="stable")
+    codes = codes[order]
+    firsts = np.flatnonzero(np.diff(codes, prepend=codes[:1] - 1))
+    counts = np.add.reduceat(np.concatenate([part[1] for part in parts])[order], firsts)
+    tails = np.concatenate([part[2] for part in parts])
+    return codes[firsts], counts, tails[order[firsts]] if len(tails) else _NONE
