@@ -74,7 +74,8 @@ def sweep(
 
     from pellucid.training.run import train_run
 
-    left = max(0.05, request.trainings[0].minutes - (time.monotonic() - began) / 60)
+    # At least twice what it had in the last round: else the run would be worse than the trial that it comes from.
+    left = max(2 * found[0].rounds[-1].seconds, 60 * request.trainings[0].minutes - (time.monotonic() - began)) / 60
     final = replace(best, steps=last) if last else replace(best, minutes=left)
     report = train_run(request.reading, final, folder, heard, read=request.data)
     rung = report.rung

@@ -55,19 +55,19 @@ def combinations(over: Mapping[str, Sequence[Setting]], most: int, seed: int) ->
 
 
 def n_rounds(n_trials: int) -> int:
-    """Until one is left, halved each time.
+    """Until one is left, halved each time; the last compares two.
 
     >>> [n_rounds(n) for n in (1, 2, 3, 8)]
-    [1, 2, 3, 4]
+    [1, 1, 2, 3]
     """
-    return 1 + math.ceil(math.log2(max(1, n_trials)))
+    return max(1, math.ceil(math.log2(max(1, n_trials))))
 
 
 def steps_of_rounds(last: int, n_trials: int) -> list[int]:
     """Steps of each round, twice as many as in the one before it; the last has so many.
 
     >>> steps_of_rounds(400, 8)
-    [50, 100, 200, 400]
+    [100, 200, 400]
     """
     return [max(1, last >> left) for left in reversed(range(n_rounds(n_trials)))]
 
@@ -124,13 +124,16 @@ def search_settings(
     last: steps of the last round; 0: as many as the seconds have room for, by what a first few steps of each took.
     """
     made = [SweepTrial(number, settings, 0, ()) for number, (settings, _) in enumerate(trials, start=1)]
-    asked = [options for _, options in trials]
+    asked, deadline = [options for _, options in trials], time.monotonic() + seconds if not last else math.inf
     steps = steps_of_rounds(last, len(trials)) if last else []
     if not last:
+        began = time.monotonic()
         paces = _train_all(data, read, range(len(made)), asked, FEWEST_STEPS, workers, is_stopped, lambda *_: None)
-        at_once = workers.n_at_once(len(made))
-        each_round = seconds / n_rounds(len(trials)) * at_once
-        first = int(each_round / max(1e-9, sum(result.seconds_of_step for result in paces.values())))
+        taken = time.monotonic() - began
+        pace = sum(result.seconds_of_step for result in paces.values()) / workers.n_at_once(len(made))
+        # Each round takes as long as the others: half as many trials, twice the steps. Its start takes time too.
+        each_round = (seconds - taken) / n_rounds(len(trials)) - max(0.0, taken - FEWEST_STEPS * pace)
+        first = max(0, int(each_round / max(1e-9, pace)))
         if first < FEWEST_STEPS:
             raise PellucidError(
                 f"{seconds / 60:.2g} minutes have room for {first} steps of each of {len(trials)} trials in the first "
@@ -141,6 +144,8 @@ def search_settings(
         steps = [first << number for number in range(n_rounds(len(trials)))]
     alive = list(range(len(made)))
     for number, n_steps in enumerate(steps):
+        if number and time.monotonic() > deadline:
+            break  # the clock went faster than the trials: who is best so far gets the rest of the time
         told = _Told(made, number, n_steps, len(alive), on_trial)
         _train_all(data, read, alive, asked, n_steps, workers, is_stopped, told.hear)
         if is_stopped():
@@ -148,7 +153,7 @@ def search_settings(
         # Equal ones in the order in which they were named, so that it does not matter which was done first.
         alive = sorted(alive, key=lambda place: (made[place].dev, place))[: max(1, math.ceil(len(alive) / 2))]
     ranked = sorted(made, key=lambda trial: (-len(trial.rounds), trial.dev, trial.number))
-    return ranked, steps
+    return ranked, steps[: max((len(trial.rounds) for trial in made), default=0)]
 
 
 @dataclass

@@ -54,15 +54,14 @@ def sweep_sentences(seen: SweepReport) -> list[str]:
 
 
 def _ahead_of(seen: SweepReport) -> str:
-    """How the best and the one that stayed in longest beside it did in the last round that both were in."""
+    """How the best and the next one did in the last round that both were in."""
     if len(seen.trials) < 2 or not seen.trials[1].rounds:
         return ""
     next_ = seen.trials[1]
     last = next_.rounds[-1]
     ours = seen.best.rounds[len(next_.rounds) - 1]
-    return (
-        f" The one that stayed in longest beside it, trial {next_.number}, had {last.dev:.4f} after {last.steps:,} "
-        f"steps, and it {ours.dev:.4f}."
+    return f" The next, trial {next_.number}, had {last.dev:.4f} after {last.steps:,} steps" + (
+        f", and it {ours.dev:.4f}." if ours is not seen.best.rounds[-1] else "."
     )
 
 
