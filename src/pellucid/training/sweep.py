@@ -131,9 +131,12 @@ def search_settings(
         paces = _train_all(data, read, range(len(made)), asked, FEWEST_STEPS, workers, is_stopped, lambda *_: None)
         taken = time.monotonic() - began
         pace = sum(result.seconds_of_step for result in paces.values()) / workers.n_at_once(len(made))
-        # Each round takes as long as the others: half as many trials, twice the steps. Its start takes time too.
-        each_round = (seconds - taken) / n_rounds(len(trials)) - max(0.0, taken - FEWEST_STEPS * pace)
-        first = max(0, int(each_round / max(1e-9, pace)))
+        # Steps of a round take as long as those of another: half as many trials, twice as long. Trials have to start,
+        # too: those of all rounds together less than twice as many as now.
+        starting = 2 * max(0.0, taken - FEWEST_STEPS * pace)
+        first, fitting = (
+            int(left / n_rounds(len(trials)) / max(1e-9, pace)) for left in (seconds, seconds - taken - starting)
+        )
         if first < FEWEST_STEPS:
             raise PellucidError(
                 f"{seconds / 60:.2g} minutes have room for {first} steps of each of {len(trials)} trials in the first "
@@ -141,6 +144,7 @@ def search_settings(
                 fix="Give it more {minutes}, or fewer values",
                 options={"minutes": None},
             )
+        first = max(fitting, FEWEST_STEPS)
         steps = [first << number for number in range(n_rounds(len(trials)))]
     alive = list(range(len(made)))
     for number, n_steps in enumerate(steps):
