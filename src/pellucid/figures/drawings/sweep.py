@@ -44,6 +44,8 @@ def draw_sweep(seen: SweepReport) -> Picture:
         f"{seen.model} on {seen.source}. {count_of(len(trials), 'trial')}; after each round the better half goes on.",
         *sweep_sentences(seen),
     ]
+    if n_above := sum(not any(one.dev in seen_losses for one in trial.rounds) for trial in trials):
+        captions.append(f"{count_of(n_above, 'trial')} did so much worse that the picture does not reach there.")
     title = "A search for settings by successive halving"
     return picture(title, captions, panel.draw(0, 0), LEFT + WIDTH + RIGHT, HEIGHT + BOTTOM)
 
