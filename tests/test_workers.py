@@ -24,7 +24,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_missing(tmp_path):
 
 
 def test_a_piece_that_kills_every_worker_is_told_in_one_line():
-    with pytest.raises(PellucidError, match="the worker of piece 1 of 1 was killed 4 times"):
+    with pytest.raises(PellucidError, match="the worker of piece 1 of 1 was gone 4 times"):
         list(run_pieces(die_always, [(1,)], WorkerOptions(workers=2)))
 
 

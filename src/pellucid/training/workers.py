@@ -107,8 +107,9 @@ def _on_processes(
             again = sorted(waiting.values(), reverse=True)
             if worn := [number for number in again if tries[number] >= TRIES]:
                 raise PellucidError(
-                    f"the worker of piece {worn[0] + 1} of {len(pieces)} was killed {TRIES} times",
-                    fix="Look whether there is memory for so many at once; {workers} asks for fewer",
+                    f"the worker of piece {worn[0] + 1} of {len(pieces)} was gone {TRIES} times",
+                    fix="Look whether there is memory for so many at once ({workers} asks for fewer), and whether a "
+                    'script that calls this does so under if __name__ == "__main__"',
                     options={"workers": max(1, n // 2)},
                 ) from error
             left += again
