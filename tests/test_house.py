@@ -225,6 +225,8 @@ MAY_IMPORT_BESIDES = {
     "pellucid.http.server": {"socket"},
     "pellucid.http.door": {"socket"},
     "pellucid.lab.app": {"socket"},
+    # Which way leads to another machine of a training is asked of the kernel; nothing is sent.
+    "pellucid.training.launch": {"socket"},
     # What processes of one training tell each other on one machine, in a file that only their user can read.
     "pellucid.training.shared_data": {"pickle"},
 }
