@@ -1,5 +1,6 @@
 """Texts that are held end to end are the list that they were made of."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,3 +53,20 @@ def test_the_nearest_is_the_same_whether_letters_are_kept_or_counted_again(monke
         assert known.nearest(text)[1] == distances.min()
         assert items[int(distances.argmin())] == known.nearest(text)[0] or distances.min() > 0
     assert [known.where(text) for text in ("emma", "dev", "emm")] == ["train", "dev", "new"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0])
+@pytest.mark.parametrize("has_newlines", [False, True])
+def test_a_part_is_the_list_of_those_that_are_kept(share, has_newlines, monkeypatch):
+    monkeypatch.setattr("pellucid.records.packed_texts.PIECE", 64)
+    texts = ["a\nb" * (has_newlines and n % 7 == 0) + str(n * n % 91) for n in range(1000)]
+    is_kept = np.random.default_rng(0).random(len(texts)) < share
+    part = PackedTexts.of(texts).where(is_kept)
+    kept = [text for text, is_in in zip(texts, is_kept, strict=True) if is_in]
+    assert (len(part), list(part), part[:], part[3:9], part[::-2]) == (len(kept), kept, kept, kept[3:9], kept[::-2])
+    assert "\n".join(part.joined()) == "\n".join(kept)
+    assert part.count_different() == len(set(kept))
+    assert [text in part for text in texts] == [text in set(kept) for text in texts]
+    assert list(part.where(np.arange(len(part)) % 2 == 0)) == kept[::2]
+    with pytest.raises(IndexError):
+        part[len(kept)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import ipaddress
 import logging
 import os
 import re
@@ -187,7 +188,7 @@ def launch(arguments: Sequence[str], options: LaunchOptions) -> int:
                 "read_timeout": REACHING_SECONDS,
                 "join_timeout": MEETING_SECONDS,
                 # Torch goes by the machine's name; where it knows by itself, several on one machine can meet too.
-                **({"is_host": "True"} if route and route.is_host and route.interface != "lo" else {}),
+                **({"is_host": "True"} if route and route.is_host and not route.is_loopback else {}),
             },
             local_addr=route.own_address if route else "localhost",
             max_restarts=RESTARTS,
@@ -230,12 +231,17 @@ class Route(NamedTuple):
     interface: str  # that has it; "" where that is not known
     is_host: bool  # whether it is this machine itself
 
+    @property
+    def is_loopback(self) -> bool:
+        return ipaddress.ip_address(self.own_address).is_loopback
+
 
 def route_to(rendezvous: str) -> Route:
     """Ask the kernel which way it would go; nothing is sent. A name that no machine has is refused.
 
-    >>> route_to("127.0.0.1:29400")
-    Route(own_address='127.0.0.1', interface='lo', is_host=True)
+    >>> found = route_to("127.0.0.1:29400")
+    >>> found.own_address, found.is_host, found.is_loopback
+    ('127.0.0.1', True, True)
     """
     host, _, port = rendezvous.rpartition(":")
     host = host.strip("[]")
