@@ -162,11 +162,11 @@ class PairTask(Task):
         firsts = range(0, len(pairs), AT_ONCE)
         sums, device = np.zeros(len(firsts)), device_of(model)
         with evaluating(model):
-            for (place, first), counts in world.deal(enumerate(firsts), in_step=works_in_step(model)):
+            for (place, first), is_own in world.deal(enumerate(firsts), in_step=works_in_step(model)):
                 batch = batch_to(make_pair_batch(pairs[first : first + AT_ONCE]), device)
                 scores = model(batch.sources, batch.tokens).flatten(0, 1)
                 loss = functional.cross_entropy(scores, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
-                sums[place] = counts * loss.double().item()
+                sums[place] = is_own * loss.double().item()
         total, n_tokens = 0.0, sum(len(target) + 1 for _, target in pairs)
         for one in world.add(sums).tolist():  # one after another, so that it is the same for any number of processes
             total += one

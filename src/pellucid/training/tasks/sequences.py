@@ -324,9 +324,9 @@ class SequenceTask(Task):
             sizes.append(batches.n_tokens(len(sizes) + 1))
         sums, device = np.zeros(len(sizes)), device_of(model)
         with evaluating(model):
-            for place, counts in world.deal(range(len(sizes)), in_step=works_in_step(model)):
+            for place, is_own in world.deal(range(len(sizes)), in_step=works_in_step(model)):
                 batch = batch_to(batches.batch(place + 1), device)
-                sums[place] = counts * next_token_loss(model, batch).double().item() * sizes[place]
+                sums[place] = is_own * next_token_loss(model, batch).double().item() * sizes[place]
         total = 0.0
         for one in world.add(sums).tolist():  # one after another, so that it is the same for any number of processes
             total += one
