@@ -65,7 +65,7 @@ def _key(seen: TrainingReport) -> list[str]:
         (0.0, BLUE, "", 2.5, "train, each batch and means of batches"),
         (400.0, BLUE, "9 5", 3.5, "train, evaluated"),
         *([(570.0, ORANGE, "", 3.5, "dev, evaluated")] if side == "dev" else []),
-        *([(720.0 if side == "dev" else 570.0, QUIET, "7 5", 2.0, f"{simple}, on {side}")] if _rules(seen) else []),
+        *([(745.0 if side == "dev" else 570.0, QUIET, "7 5", 2.0, f"{simple}, on {side}")] if _rules(seen) else []),
     ]
     return line_key(parts, LEFT)
 
