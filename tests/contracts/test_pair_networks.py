@@ -231,7 +231,8 @@ def test_it_fits_eight_pairs(card):
     for row, target in enumerate(targets):
         wanted[row, : len(target) + 1] = torch.tensor([*target, 0])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for _ in range(150):
+    # After 150 a transformer without norms is anywhere from 0.005 to 1, by the last bits of its sums.
+    for _ in range(250):
         optimizer.zero_grad()
         loss = functional.cross_entropy(model(sources, tokens).flatten(0, 1), wanted.flatten())
         loss.backward()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pellucid.errors import PellucidError
-from pellucid.layers.attention import attend, attention_weights
+from pellucid.layers.attention import SHORT, attend, attend_short_rows, attention_weights, join_heads, split_heads
 from pellucid.layers.feed_forward import squared_relu
 from pellucid.layers.positions import POSITIONS
 from pellucid.layers.positions.encodings import rotary_angles, rotate
@@ -38,6 +38,42 @@ def test_attend_is_the_weighted_average(n, time):
         total = sum(math.exp(score) for score in scores)
         by_hand = sum(math.exp(s) / total * values[batch, head, key] for key, s in enumerate(scores))
         assert torch.allclose(attend(queries, keys, values)[batch, head, query], by_hand, atol=1e-12)
+
+
+@pytest.mark.parametrize("has_angles", [True, False])
+@pytest.mark.parametrize(("batch", "time"), [(1, 1), (3, 5), (2, SHORT)])
+def test_short_rows_are_turned_and_attended_as_written_out(batch, time, has_angles):
+    """Outputs and slopes, in double precision."""
+    projected = torch.randn(batch, time, 24, generator=torch.Generator().manual_seed(time), dtype=torch.float64)
+    angles = rotary_angles(time, 4).double() if has_angles else None
+    given, asked = (projected.clone().requires_grad_() for _ in range(2))
+    q, k, v = (split_heads(part, 2) for part in given.chunk(3, dim=-1))
+    if angles is not None:
+        q, k = rotate(q, angles), rotate(k, angles)
+    wanted = join_heads(attention_weights(q, k) @ v)
+    found = attend_short_rows(asked, 2, angles)
+    assert torch.allclose(found, wanted, atol=1e-13)
+    slopes = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    wanted.backward(slopes)
+    found.backward(slopes)
+    assert torch.allclose(asked.grad, given.grad, atol=1e-12)
+
+
+def test_a_network_in_training_computes_what_it_does_in_evaluation():
+    """Short rows have a way of their own while they are trained on."""
+    model = awakened(TransformerConfig(vocab_size=7, context=80, width=16, depth=2, n_heads=2))
+    for time in (1, SHORT, SHORT + 1):
+        tokens = torch.randint(7, (3, time), generator=torch.Generator().manual_seed(time))
+        assert torch.allclose(model.train()(tokens), model.eval()(tokens), atol=1e-12)
+
+
+def test_slopes_of_squared_relu_are_those_of_its_formula():
+    values = torch.linspace(-2, 2, 9, dtype=torch.float64, requires_grad=True)
+    assert torch.equal(squared_relu(values), values.relu().square())
+    assert torch.autograd.gradcheck(squared_relu, (values + 0.01,))
+    assert torch.autograd.gradgradcheck(squared_relu, (values + 0.01,))
+    each = torch.func.vmap(torch.func.grad(squared_relu))(torch.tensor([-1.0, 0.0, 3.0]))
+    assert each.tolist() == [0.0, 0.0, 6.0]
 
 
 def test_turning_leaves_only_the_distance():

@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.layers.attention import attend, join_heads, split_heads
+from pellucid.layers.attention import SHORT, attend, attend_short_rows, join_heads, split_heads
 from pellucid.layers.blocks import NORM_ORDERS
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.layers.positions import build_positions
 from pellucid.layers.positions.encodings import rotate
 from pellucid.models.contracts import SequenceModel
-from pellucid.models.rows_apart import RowsApart, SeparateRows
+from pellucid.models.rows_apart import RowsApart
 from pellucid.models.sequences import fast_decoding
 from pellucid.models.sequences.configs import TransformerConfig
-from pellucid.models.sequences.fast_decoding import DecodingState, RaggedRows
+from pellucid.models.sequences.fast_decoding import DecodingState
 
 
 class CausalSelfAttention(nn.Module):
@@ -44,11 +44,15 @@ class CausalSelfAttention(nn.Module):
 
     def forward(self, x: Tensor, angles: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """angles: of rotary positions, (time, head_width / 2, 2); bias: added to the scores, (heads, time, time)."""
-        q, k, v = self.project_heads(x, angles)  # (batch, heads, time, head_width) each
-        mixed = attend(
-            q, k, v, bias=bias, dropout=self.dropout if self.training else 0.0
-        )  # (batch, heads, time, head_width)
-        out: Tensor = self.combine(join_heads(mixed))  # (batch, time, width)
+        dropout = self.dropout if self.training else 0.0
+        is_plain = bias is None and not dropout and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+        if is_plain and self.training and torch.is_grad_enabled() and x.shape[1] <= SHORT:
+            projected = functional.linear(x, self.project.flatten(0, 1))  # (batch, time, 3 · width)
+            mixed = attend_short_rows(projected, self.n_heads, angles)  # (batch, time, width)
+        else:
+            q, k, v = self.project_heads(x, angles)  # (batch, heads, time, head_width) each
+            mixed = join_heads(attend(q, k, v, bias=bias, dropout=dropout))
+        out: Tensor = self.combine(mixed)  # (batch, time, width)
         return out
 
     def project_heads(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -142,4 +146,4 @@ class Transformer(SequenceModel):
         return state.keep(rows)
 
     def rows_apart(self) -> RowsApart:
-        return RaggedRows(self) if self.config.form == "pre" else SeparateRows(self)
+        return fast_decoding.rows_apart(self)
