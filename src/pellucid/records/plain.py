@@ -65,7 +65,10 @@ def _make(kind: Any, plain: object, where: str) -> Any:
         return tuple(_make(one, item, where) for one, item in zip(inner, typing.cast(list[object], plain), strict=True))
     if origin in (tuple, list, Sequence):
         _require(isinstance(plain, list), where, plain)
-        return tuple(_make(inner[0], item, where) for item in typing.cast(list[object], plain))
+        items = typing.cast(list[object], plain)
+        if inner[0] is float and all(type(item) is float for item in items):
+            return tuple(items)  # most of what a run holds: maps and curves of thousands of numbers
+        return tuple(_make(inner[0], item, where) for item in items)
     if origin in (dict, Mapping):
         _require(isinstance(plain, dict), where, plain)
         pairs = typing.cast(dict[str, object], plain).items()

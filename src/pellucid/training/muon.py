@@ -1,90 +1,140 @@
 """Muon: momentum for matrices, where each update is replaced by the nearest matrix that turns and does not stretch.
 
 A gradient's few strong directions would drown all others. Orthogonalised, every direction moves by as much. This is
-done with matrix products alone: Newton–Schulz steps, with the coefficients of Keller Jordan (2024), which do not end
-at exactly 1 but bring every singular value near it fast (https://kellerjordan.github.io/posts/muon).
+done with matrix products alone: Newton–Schulz steps (Keller Jordan 2024, https://kellerjordan.github.io/posts/muon).
+Each step has coefficients of its own, the best for what the steps before it have left (Amsel et al. 2025, "The Polar
+Express"), and the matrix is scaled by the norm of its Gram matrix, which is nearer to its largest singular value than
+its own norm is: so three steps do what five did.
+
+Orthogonal is the matrix, not how far each unit moves: some rows of an update are longer than others, step after step.
+They are levelled by the mean of their squares over the last steps, and the update keeps its norm (Li et al. 2025,
+"NorMuon").
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from pellucid.training.optimizers import require_like
 
-COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-STEPS = 5
+# Of X, X³ and X⁵ in each step: what brings all singular values from 0.01 to 1 nearest to 1, to between 0.7 and 1.3.
+COEFFICIENTS = ((8.0934, -23.6205, 17.4462), (3.6366, -2.7219, 0.5365), (2.6613, -1.9772, 0.4526))
 MOMENTUM = 0.95
+LEVELLING = 0.95  # of the mean of squares of rows, what is kept of the steps before
+LEAST_SQUARE = 1e-12  # of a row that never moved, which levelling would divide by
 
 
-def orthogonalize(matrices: Tensor, steps: int = STEPS) -> Tensor:
+def orthogonalize(matrices: Tensor) -> Tensor:
     """matrices: (n, rows, columns), no more rows than columns -> the same shape, singular values near 1.
 
     Each step is X ← aX + b(XXᵀ)X + c(XXᵀ)²X. For wide matrices the steps are made on the small side, on A = XXᵀ alone:
     X ← PX with P = a + bA + cA², so A ← PAP, and the product of all P is applied to X once, at the end.
 
     >>> orthogonalize(torch.diag(torch.tensor([3.0, 0.5]))[None]).diagonal(dim1=1, dim2=2)[0].round(decimals=1)
-    tensor([0.7000, 1.0000])
+    tensor([1.1000, 1.2000])
     """
-    a, b, c = COEFFICIENTS
     rows, columns = matrices.shape[1:]
-    x: Tensor = matrices / matrices.flatten(1).norm(dim=1).clamp_min(1e-7)[:, None, None]
+    gram = torch.bmm(matrices, matrices.mT)
+    norm = gram.flatten(1).norm(dim=1).clamp_min(1e-14)[:, None, None]
+    gram /= norm
     if columns < 2 * rows:  # then the way on the small side is the longer one
-        for _ in range(steps):
-            gram = torch.bmm(x, x.mT)
+        x: Tensor = matrices / norm.sqrt()
+        for step, (a, b, c) in enumerate(COEFFICIENTS):
+            gram = torch.bmm(x, x.mT) if step else gram
             x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
         return x
-    gram, product = torch.bmm(x, x.mT), None
-    for step in range(steps):
+    product = polynomial = torch.empty(0)
+    for step, (a, b, c) in enumerate(COEFFICIENTS):
+        gram = torch.bmm(torch.bmm(polynomial, gram), polynomial) if step else gram
         polynomial = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         polynomial.diagonal(dim1=1, dim2=2).add_(a)
-        product = polynomial if product is None else torch.bmm(polynomial, product)
-        if step < steps - 1:
-            gram = torch.bmm(torch.bmm(polynomial, gram), polynomial)
-    return x if product is None else torch.bmm(product, x)
+        product = torch.bmm(polynomial, product) if step else polynomial / norm.sqrt()
+    return torch.bmm(product, matrices)
+
+
+class Stack(NamedTuple):
+    """Parameters whose matrices have one shape, which are worked on together; tall ones lie on their sides."""
+
+    names: list[str]
+    is_tall: bool
+    momentum: Tensor  # (n, rows, columns), no more rows than columns
+    squares: Tensor  # of the updates of each unit that a matrix feeds, their mean: (n, rows, 1) or (n, 1, columns)
 
 
 class Muon:
-    """Muon for these parameters. One of three dimensions is a stack of matrices, each orthogonalised for itself.
-
-    Matrices of one shape are worked on together; a tall one lies on its side.
-    """
+    """Muon for these parameters. One of three dimensions is a stack of matrices, each orthogonalised for itself."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], learning_rate: float, weight_decay: float = 0.0) -> None:
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
         self.parameters = dict(parameters)
-        self.momenta = {name: torch.zeros_like(_lay_down(parameter.detach())) for name, parameter in parameters.items()}
-        self.stacks: dict[torch.Size, list[str]] = {}
-        for name, momentum in self.momenta.items():
-            self.stacks.setdefault(momentum.shape[1:], []).append(name)
+        alike: dict[tuple[int, ...], list[str]] = {}
+        for name, parameter in self.parameters.items():
+            alike.setdefault(tuple(parameter.shape[-2:]), []).append(name)
+        self.stacks = [self._stack(names) for names in alike.values()]
+
+    def _stack(self, names: list[str]) -> Stack:
+        momentum = torch.cat([torch.zeros_like(_lay_down(self.parameters[name].detach())) for name in names])
+        is_tall = self.parameters[names[0]].shape[-2] > self.parameters[names[0]].shape[-1]
+        squares = momentum[:, :1, :] if is_tall else momentum[:, :, :1]
+        return Stack(names, is_tall, momentum.contiguous(), squares.clone())
 
     @torch.no_grad()
     def step(self, factor: float) -> None:
         learning_rate = self.learning_rate * factor
-        for names in self.stacks.values():
+        for names, is_tall, momentum, squares in self.stacks:
             parameters = [self.parameters[name] for name in names]
-            momenta = [self.momenta[name] for name in names]
-            gradients = [_lay_down(p.grad if p.grad is not None else torch.zeros_like(p)) for p in parameters]
-            for momentum, gradient in zip(momenta, gradients, strict=True):
-                momentum.lerp_(gradient, 1 - MOMENTUM)
+            gradients = torch.cat(
+                [_lay_down(p.grad if p.grad is not None else torch.zeros_like(p)) for p in parameters]
+            )
+            momentum.lerp_(gradients, 1 - MOMENTUM)
             # Nesterov's: a look ahead, along the momentum from the gradient.
-            ahead = torch.lerp(torch.cat(gradients), torch.cat(momenta), MOMENTUM)
-            updates = torch.split(orthogonalize(ahead), [len(momentum) for momentum in momenta])
-            for parameter, update in zip(parameters, updates, strict=True):
-                rows, columns = parameter.shape[-2:]
+            update = orthogonalize(torch.lerp(gradients, momentum, MOMENTUM))
+            update = level_rows(update, squares)
+            upright = update.mT if is_tall else update
+            rows, columns = upright.shape[1:]
+            pieces = torch.split(upright, [max(1, p.numel() // (rows * columns)) for p in parameters])
+            alpha = -learning_rate * max(1, rows / columns) ** 0.5
+            for parameter, piece in zip(parameters, pieces, strict=True):
                 if self.weight_decay:
                     parameter.mul_(1 - learning_rate * self.weight_decay)
-                upright = (update.mT if rows > columns else update).reshape(parameter.shape)
-                parameter.add_(upright, alpha=-learning_rate * max(1, rows / columns) ** 0.5)
+                parameter.add_(piece.reshape(parameter.shape), alpha=alpha)
 
     def tensors(self) -> dict[str, Tensor]:
-        return {f"{name}.momentum": momentum for name, momentum in self.momenta.items()}
+        found: dict[str, Tensor] = {}
+        for stack in self.stacks:
+            counts = [_lay_down(self.parameters[name]).shape[0] for name in stack.names]
+            for key, whole in (("momentum", stack.momentum), ("squares", stack.squares)):
+                found |= {
+                    f"{name}.{key}": part for name, part in zip(stack.names, torch.split(whole, counts), strict=True)
+                }
+        return found
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        for name, momentum in self.momenta.items():
-            momentum.copy_(require_like(tensors, f"{name}.momentum", momentum))
+        for name, own in self.tensors().items():
+            own.copy_(require_like(tensors, name, own))
+
+
+def level_rows(update: Tensor, squares: Tensor) -> Tensor:
+    """The update with each row by 1/√ of its usual square, and the norm of each matrix as it was: written over it.
+
+    update: (n, rows, columns); squares: (n, rows, 1), or (n, 1, columns) where columns are levelled: what is usual, and
+    is brought up to date here. It begins at zero, and so is too small at first, but by the same factor everywhere.
+
+    >>> level_rows(torch.tensor([[[3.0, 3.0], [1.0, 1.0]]]), torch.zeros(1, 2, 1)).round(decimals=4)
+    tensor([[[2.2361, 2.2361],
+             [2.2361, 2.2361]]])
+    """
+    now = update.square().mean(-1 if squares.shape[-1] == 1 else -2, keepdim=True)
+    squares.lerp_(now, 1 - LEVELLING)
+    scale = squares.clamp_min(LEAST_SQUARE).rsqrt()
+    kept = (
+        now.sum((-2, -1), keepdim=True) / (now * scale.square()).sum((-2, -1), keepdim=True).clamp_min(1e-30)
+    ).sqrt()
+    return update.mul_(scale * kept)
 
 
 def _lay_down(tensor: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BETAS = (0.9, 0.99)
 # With Muon the rates are large and the run is short, so what is remembered must fade sooner.
 BETAS_BESIDE_MUON = (0.8, 0.95)
+REMEMBERED = ("step", "exp_avg", "exp_avg_sq")  # by AdamW, of each parameter
 
 
 class UpdateRule(Protocol):
@@ -115,6 +116,70 @@ class TorchRule:
             }
 
 
+class FusedAdamW:
+    """AdamW by torch's fused kernel itself: the bits of torch.optim.AdamW, without the two seconds that its first use
+    takes to load torch's compiler.
+    """
+
+    def __init__(self, parameters: Parameters, plan: Plan, betas: tuple[float, float]) -> None:
+        self.parameters, self.learning_rate, self.betas = parameters, plan.learning_rate, betas
+        names = {parameter: name for name, parameter in parameters.items()}
+        self.groups = [
+            ({names[parameter]: parameter for parameter in group["params"]}, float(group["weight_decay"]))
+            for group in parameter_groups(parameters, plan)
+        ]
+        self.state: dict[str, dict[str, Tensor]] = {}
+
+    def step(self, factor: float) -> None:
+        import torch
+
+        with torch.no_grad():
+            for group, weight_decay in self.groups:
+                moved = {name: one for name, one in group.items() if one.grad is not None}
+                for name, one in moved.items():
+                    if name not in self.state:
+                        sizes = [torch.zeros_like(one, memory_format=torch.preserve_format) for _ in range(2)]
+                        self.state[name] = dict(zip(REMEMBERED, (torch.zeros(()), *sizes), strict=True))
+                if not moved:
+                    continue
+                n_steps, means, squares = ([self.state[name][key] for name in moved] for key in REMEMBERED)
+                torch._foreach_add_(n_steps, 1)
+                torch._fused_adamw_(
+                    list(moved.values()),
+                    [one.grad for one in moved.values() if one.grad is not None],
+                    means,
+                    squares,
+                    [],
+                    n_steps,
+                    lr=self.learning_rate * factor,
+                    beta1=self.betas[0],
+                    beta2=self.betas[1],
+                    weight_decay=weight_decay,
+                    eps=1e-8,
+                    amsgrad=False,
+                    maximize=False,
+                )
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {
+            f"{name}.{key}": self.state[name][key]
+            for name in self.parameters
+            if name in self.state
+            for key in REMEMBERED
+        }
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        import torch
+
+        self.state = {}
+        for name, parameter in self.parameters.items():
+            if any(f"{name}.{key}" in tensors for key in REMEMBERED):
+                like = {key: torch.zeros(()) if key == "step" else parameter.detach() for key in REMEMBERED}
+                self.state[name] = {
+                    key: require_like(tensors, f"{name}.{key}", like[key]).clone() for key in REMEMBERED
+                }
+
+
 def build_optimizer(model: nn.Module, plan: Plan) -> Optimizer:
     """The optimizer that the plan names, with its peak learning rates."""
     require_one_of("optimizer", plan.optimizer, tuple(OPTIMIZERS))
@@ -180,11 +245,13 @@ def _build_sgd(model: nn.Module, plan: Plan) -> list[UpdateRule]:
     return [TorchRule(parameters, sgd, ["momentum_buffer"] if plan.momentum else [])]
 
 
-def _adamw(parameters: Parameters, plan: Plan, betas: tuple[float, float]) -> TorchRule:
+def _adamw(parameters: Parameters, plan: Plan, betas: tuple[float, float]) -> UpdateRule:
+    if plan.device == "cpu" and not plan.shard:
+        return FusedAdamW(parameters, plan, betas)
     import torch
 
     adamw = torch.optim.AdamW(parameter_groups(parameters, plan), lr=plan.learning_rate, betas=betas, fused=True)
-    return TorchRule(parameters, adamw, ["step", "exp_avg", "exp_avg_sq"])
+    return TorchRule(parameters, adamw, REMEMBERED)
 
 
 def parameter_groups(parameters: Parameters, plan: Plan) -> list[dict[str, Any]]:
