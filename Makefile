@@ -4,13 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # What an installation is made from: settings, and the C twins that it compiles.
-INSTALLED_FROM := pyproject.toml hatch_build.py $(shell find src -name '_*.c')
+INSTALLED_FROM := pyproject.toml hatch_build.py $(shell find src -name '_*.[ch]')
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test check format lab-types bench doctor-score own-data claims trust clean
 
 demo: $(VENV)/installed
-	$(BIN)/pellucid train
+	$(BIN)/pellucid train --minutes 0.7
 
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal $(PYTEST_FLAGS)
@@ -36,15 +36,11 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+# One table of ours beside every peer, about an hour; then what looking costs, and the lab.
 bench: $(VENV)/installed-bench
-	$(BIN)/python benchmarks/scalar.py
-	$(BIN)/python benchmarks/counting.py
-	$(BIN)/python benchmarks/split.py
+	$(BIN)/python benchmarks/beside_peers.py
 	$(BIN)/python benchmarks/health.py
-	$(BIN)/python benchmarks/training.py
-	$(BIN)/python benchmarks/generation.py
-	$(BIN)/python benchmarks/serve.py
-	$(BIN)/python benchmarks/attention.py
+	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/lab.py
 
 # What the doctor finds and what it costs: the museum's programs, those of strangers, mutants, and its certificates.

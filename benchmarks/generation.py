@@ -6,12 +6,14 @@ A transformer of 4 blocks of width 128 with a context of 256, its weights drawn 
 alone and in a batch of 64:
 
     ours       `draw` over a `NeuralReading`: keys and values kept, single precision as the peers
-    double     the same in double precision, as `pellucid sample` computes
+    double     the same in double precision, as `pellucid sample` computes: twice the memory to read for each token
+    torch      ours in single precision without the compiled decoder, as where there was no C compiler at install
     uncached   nanoGPT's way: the whole context through the network for every token, then torch.multinomial
     peer       Hugging Face `generate` with its cache on a GPT-2 of the same size (left out where it is not installed)
 
-Then 1,000 names, 200,000 parameters, context 16, and whether the data have each: ours stops every row at its boundary
-and looks into a set; makemore's way runs the whole batch to the longest length without a cache and looks into a list.
+Then 1,000 names, 200,000 parameters, context 16, and whether the data have each: ours (in the same three ways) stops
+every row at its boundary and looks into a set; makemore's way runs the whole batch to the longest length without a
+cache and looks into a list.
 
 Before anything is timed, cached and uncached must choose the same tokens. The clock is the CPU time of one thread; the
 arms take turns; shown are medians, and of each ratio the median of the turns' own ratios with the lowest and highest.
@@ -59,8 +61,8 @@ class Row(NamedTuple):
     n_tokens: int
     seconds: dict[str, list[float]]
 
-    def ratios(self, arm: str) -> list[float]:
-        return [other / own for other, own in zip(self.seconds[arm], self.seconds["ours"], strict=True)]
+    def ratios(self, arm: str, of: str = "ours") -> list[float]:
+        return [other / own for other, own in zip(self.seconds[arm], self.seconds[of], strict=True)]
 
 
 def lively(model: SequenceModel) -> SequenceModel:
@@ -95,6 +97,19 @@ def taken_in_turns(arms: dict[str, Arm], turns: int, scale: dict[str, float]) ->
 
 def cached(model: SequenceModel, batch: int) -> None:
     draw_tokens(NeuralReading(model), n_samples=batch, longest=N_TOKENS, start=[0])
+
+
+def in_torch(arm: Arm) -> Arm:
+    """The same without the compiled decoder."""
+
+    def run() -> None:
+        os.environ["PELLUCID_COMPILED_DECODING"] = "0"
+        try:
+            arm()
+        finally:
+            del os.environ["PELLUCID_COMPILED_DECODING"]
+
+    return run
 
 
 @torch.inference_mode()
@@ -152,6 +167,7 @@ def generation(turns: int) -> list[Row]:
         arms: dict[str, Arm] = {
             "ours": partial(cached, model, batch),
             "double": partial(cached, double, batch),
+            "torch": in_torch(partial(cached, model, batch)),
             "uncached": partial(uncached, model, batch, N_TOKENS, EVERY[batch]),
         }
         peer = peer_of(batch)
@@ -177,9 +193,10 @@ def names(turns: int) -> Row:
     assert isinstance(data, ListData)
     items = split_sequences(data).train_items
     model = lively(Transformer(TransformerConfig.of_size("medium", 27, 16)))
+    double = lively(Transformer(TransformerConfig.of_size("medium", 27, 16))).double()
     known = set(items)
 
-    def ours() -> int:
+    def ours(model: SequenceModel) -> int:
         drawn = draw_tokens(NeuralReading(model), n_samples=N_NAMES, longest=15, start=[0], stop=0)
         return sum(_text(sample.tokens) in known for sample in drawn)
 
@@ -187,7 +204,12 @@ def names(turns: int) -> Row:
         tokens = uncached(model, N_NAMES, 15)[:, 1:].tolist()
         return sum(_text(row[: row.index(0)] if 0 in row else row) in items for row in tokens)
 
-    arms: dict[str, Arm] = {"ours": ours, "uncached": usual}
+    arms: dict[str, Arm] = {
+        "ours": partial(ours, model),
+        "double": partial(ours, double),
+        "torch": in_torch(partial(ours, model)),
+        "uncached": usual,
+    }
     return Row(f"{N_NAMES:,} names", N_NAMES, taken_in_turns(arms, turns, {}))
 
 
@@ -203,9 +225,10 @@ def shown(rows: list[Row]) -> str:
         for arm, spent in row.seconds.items():
             middle = statistics.median(spent)
             line = f"  {arm:9} {middle:8.3f} s  {row.n_tokens / middle:9,.0f} {unit}/s"
-            if arm not in ("ours", "double"):
+            if arm not in ("ours", "double", "torch"):
                 ratios = row.ratios(arm)
                 line += f"   ours is {statistics.median(ratios):.1f}× ({min(ratios):.1f}–{max(ratios):.1f})"
+                line += f", double {statistics.median(row.ratios(arm, 'double')):.1f}×"
             lines.append(line)
     return "\n".join(lines)
 

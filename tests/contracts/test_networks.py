@@ -15,6 +15,7 @@ from pellucid.errors import PellucidError
 from pellucid.models.catalogue import NetworkCard, find_network, networks_for
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.counting.ngram import NGram, NGramConfig
+from pellucid.models.sequences.compiled_decoding import Hold
 from pellucid.models.sequences.on_counting import OnCounting, with_own_scores
 from pellucid.models.settings import SIZES
 
@@ -87,11 +88,13 @@ def tokens(card: NetworkCard) -> Tensor:
     return draw(card.tiny.vocab_size, BATCH, TIME)
 
 
-def tensors(state: object) -> list[Tensor]:
-    """All tensors of a state, whatever holds them."""
+def sizes(state: object) -> list[tuple[int, ...]]:
+    """Of all tensors that a state holds, whatever holds them, and of the compiled decoder's slots."""
     if isinstance(state, Tensor):
-        return [state]
-    return [found for part in state for found in tensors(part)] if isinstance(state, (tuple, list)) else []
+        return [tuple(state.shape)]
+    if isinstance(state, Hold):
+        return [tuple(state.slots.shape), (state.pool.n_slots,)]
+    return [found for part in state for found in sizes(part)] if isinstance(state, (tuple, list)) else []
 
 
 def test_the_list_of_names_is_the_catalogues():
@@ -178,13 +181,13 @@ def test_items_of_a_batch_do_not_meet(model, tokens):
 
 @torch.no_grad()
 def test_the_state_does_not_grow_with_what_was_read(model, tokens):
-    sizes = []
+    found = []
     state = model.begin(BATCH)
     for time in range(TIME):
         _, state = model.advance(tokens[:, time], state)
-        assert tensors(state)
-        sizes.append([tuple(tensor.shape) for tensor in tensors(state)])
-    assert all(size == sizes[0] for size in sizes)
+        found.append(sizes(state))
+    assert found[0]
+    assert all(later == found[0] for later in found)
 
 
 def test_every_parameter_gets_a_gradient(card, start):

@@ -203,6 +203,7 @@ def test_the_bits_are_the_same_where_that_is_measured(name):
 
 def test_rows_that_are_not_computed_in_even_numbers_are_told(monkeypatch):
     """Without padding the product of one row is another kernel than that of many, and the last bits tell."""
+    monkeypatch.setenv("PELLUCID_COMPILED_DECODING", "0")
     model = lively(CARDS["transformer"].build(dataclasses.replace(CARDS["transformer"].tiny, width=64, n_heads=2)))
     assert rows_keep_their_bits(model)
     monkeypatch.setattr(fast_decoding, "even", lambda n: n)

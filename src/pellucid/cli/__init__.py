@@ -92,7 +92,8 @@ def _tell_version(ctx: click.Context, is_asked: bool) -> None:
     click.echo(f"pellucid {__version__}")
     if importlib.util.find_spec("pellucid.autograd._node") is None:
         click.echo(
-            "Scalar derivatives run in Python, several times slower than compiled: there was no C compiler at install."
+            "Scalar derivatives and sampling from transformers are several times slower than compiled: there was no C "
+            "compiler at install."
         )
     ctx.exit()
 

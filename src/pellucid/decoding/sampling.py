@@ -3,8 +3,9 @@
 Scores are logits or log-probabilities of the next token; whoever has them is asked token by token, as a `Reading`.
 
 The chance in it is a pure function of (seed, step, sample): the i-th sample is the same however many are drawn with it,
-as far as the scores of its row are. A table's are, to the bit. A network's may differ in their last bits with the
-number of rows; where they are of double precision a token then falls otherwise about once in 10^14.
+as far as the scores of its row are. A table's are, to the bit, and those of a transformer that compiled code reads.
+Other networks' may differ in their last bits with the number of rows; where they are of double precision a token then
+falls otherwise about once in 10^14.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -170,12 +171,12 @@ class _Rows:
         return [self.done[sample] for sample in range(len(self.done))]
 
     def _finish(self, places: IntArray) -> None:
+        # As lists at once: to take one number after another out of an array costs more than to draw them did.
         longest = self.tokens.shape[1]
-        for place in places.tolist():
-            length = int(self.lengths[place])
-            tokens = tuple(self.tokens[place, :length].tolist())
+        columns = (self.samples, self.tokens, self.lengths, self.logs)
+        for sample, tokens, length, log in zip(*(column[places].tolist() for column in columns), strict=True):
             is_cut = length == longest and self.stop != NEVER
-            self.done[int(self.samples[place])] = Drawn(tokens, float(self.logs[place]), is_cut)
+            self.done[sample] = Drawn(tuple(tokens[:length]), log, is_cut)
 
 
 def after_start(reading: Reading, start: Sequence[int], n_rows: int) -> FloatArray:

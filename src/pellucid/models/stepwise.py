@@ -19,7 +19,9 @@ from torch import Tensor
 
 from pellucid.models.contracts import PairModel, SequenceModel
 from pellucid.models.pairs.padding import pad_rows
+from pellucid.models.sequences.compiled_decoding import hold_weights
 from pellucid.models.sequences.on_counting import OnCounting
+from pellucid.models.sequences.transformer import Transformer
 
 IntArray = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
@@ -37,7 +39,7 @@ class NeuralReading:
     """
 
     def __init__(self, model: SequenceModel) -> None:
-        self.model = model.for_inference()
+        self.model = _ready(model)
         self.state: Any = None
         self.columns: list[IntArray] = []  # the tokens that are in the state, each (batch,)
 
@@ -87,8 +89,9 @@ class JoinableNeuralReading:
     (2, 11)
     """
 
+    @torch.inference_mode()
     def __init__(self, model: SequenceModel) -> None:
-        self.model = model.for_inference()
+        self.model = _ready(model)
         self.rows = self.model.rows_apart()
         self.tokens: list[list[int]] = []  # what is in the state of each row
 
@@ -279,6 +282,15 @@ def _together(model: PairModel, sources: Tensor) -> list[list[int]]:
         for source, token in zip(is_whose, tokens.tolist(), strict=True):
             found[source].append(token)
     return found
+
+
+def _ready(model: SequenceModel) -> SequenceModel:
+    """A copy for inference that nobody changes, and so with its weights laid out once."""
+    ready = model.for_inference()
+    for part in ready.modules():
+        if isinstance(part, Transformer):
+            hold_weights(part)
+    return ready
 
 
 def _half(model: SequenceModel) -> int:

@@ -5,6 +5,9 @@ written at once, and what is added to the stream is added by the product that ma
 `Transformer.forward`, which a test holds for every position encoding. All of it is for eval mode: nothing is dropped.
 Blocks of another form than "pre" are read on by `read`, which asks the blocks themselves.
 
+Where a C compiler was there at install, most of it is done by compiled_decoding.py instead, several times faster; how a
+state was begun decides how it goes on. This is its twin, to be read, and serves all that it does not.
+
 Rows that have all read as many tokens have one `DecodingState`. `RaggedRows` are rows of which each has read its own.
 """
 
@@ -21,13 +24,15 @@ from pellucid.layers.attention import attend, join_heads
 from pellucid.layers.blocks import NORM_ORDERS
 from pellucid.layers.feed_forward import squared_relu
 from pellucid.layers.positions.encodings import RotaryPositions
-from pellucid.models.rows_apart import EVEN, RowsApart, even
+from pellucid.models.rows_apart import EVEN, RowsApart, SeparateRows, even
+from pellucid.models.sequences import compiled_decoding
+from pellucid.models.sequences.compiled_decoding import CompiledRows, CompiledState
 
 if TYPE_CHECKING:
     from pellucid.models.sequences.transformer import Block, Transformer
 
 
-class DecodingState(NamedTuple):
+class TorchState(NamedTuple):
     """What was read: keys and values, for each block (2, batch, heads, context, head_width), and how many tokens.
 
     Beside it what each token needs again, since to look it up for each costs as much as to use it: the matrices of each
@@ -41,7 +46,7 @@ class DecodingState(NamedTuple):
     rotations: Tensor | None  # (context, 3, 1, head_width / 2), complex
     bias: Tensor | None  # (1, heads, 1, context), of the last position; that of one before is the end of it
 
-    def keep(self, rows: Tensor) -> DecodingState:
+    def keep(self, rows: Tensor) -> TorchState:
         """The state of these rows alone, in this order; a row may come twice."""
         kept = []
         for past in self.kv_cache:
@@ -50,15 +55,25 @@ class DecodingState(NamedTuple):
         return self._replace(kv_cache=tuple(kept))
 
 
+DecodingState = TorchState | CompiledState
+
+
 def begin(model: Transformer, batch: int) -> DecodingState:
     """The state before anything was read."""
+    return (
+        compiled_decoding.begin(model, batch) if compiled_decoding.can_decode(model) else begin_in_torch(model, batch)
+    )
+
+
+def begin_in_torch(model: Transformer, batch: int) -> TorchState:
+    """The same, to be gone on with by torch alone."""
     config, positions, like = model.config, model.positions, model.head.weight
     shape = (2, batch, config.n_heads, config.context, config.width // config.n_heads)
     matrices = []
     for block in _blocks(model):
         layers = (block.attention.combine, block.feed_forward.expand, block.feed_forward.contract)
         matrices.append((block.attention.project.flatten(0, 1).t(), *(layer.weight.t() for layer in layers)))
-    return DecodingState(
+    return TorchState(
         kv_cache=tuple(torch.empty(shape, dtype=like.dtype, device=like.device) for _ in model.blocks),
         n_read=0,
         matrices=tuple(matrices),
@@ -70,7 +85,7 @@ def begin(model: Transformer, batch: int) -> DecodingState:
 
 def advance(model: Transformer, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
     """tokens: (batch,) -> logits of what comes next, (batch, vocab), and the next state."""
-    if model.config.form != "pre":
+    if isinstance(state, CompiledState) or model.config.form != "pre":
         return read(model, tokens[:, None], state)
     n_read = state.n_read
     model.require_room(n_read + 1)
@@ -90,7 +105,7 @@ def advance(model: Transformer, tokens: Tensor, state: DecodingState) -> tuple[T
 def _pass_blocks(
     model: Transformer,
     x: Tensor,
-    state: DecodingState,
+    state: TorchState,
     rotation: Tensor | None,
     bias: Tensor | None,
     remember: Callable[[Tensor, Tensor], Tensor],
@@ -130,14 +145,15 @@ class RaggedRows(RowsApart):
         self.n_read = torch.zeros(EVEN, dtype=torch.long)
         self.hidden = torch.full((), -torch.inf, dtype=model.head.weight.dtype)
 
-    def _room_for(self, rows: int) -> DecodingState:
-        state = begin(self.model, 0)
+    def _room_for(self, rows: int) -> TorchState:
+        state = begin_in_torch(self.model, 0)
         shape = list(state.kv_cache[0].shape)
         shape[1], shape[3] = rows, even(shape[3])
         # What was never written is multiplied by a weight of 0, and so has to be a number.
         return state._replace(kv_cache=tuple(past.new_zeros(shape) for past in state.kv_cache))
 
-    def put(self, row: int, state: DecodingState) -> None:
+    def put(self, row: int, state: TorchState) -> None:
+        assert isinstance(state, TorchState), "begun without gradients, and so by the compiled decoder"
         if row >= len(self.n_read):
             larger = self._room_for(2 * len(self.n_read))
             for past, before in zip(larger.kv_cache, self.state.kv_cache, strict=True):
@@ -181,11 +197,20 @@ class RaggedRows(RowsApart):
         return logits[:n]
 
 
+def rows_apart(model: Transformer) -> RowsApart:
+    """Rows that each read on by themselves, begun in the same way as `begin` would here and now."""
+    if model.config.form != "pre":
+        return SeparateRows(model)
+    return CompiledRows(model) if compiled_decoding.can_decode(model) else RaggedRows(model)
+
+
 def read(model: Transformer, tokens: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
     """tokens: (batch, time), several at once -> logits after the last of them, (batch, vocab), and the next state."""
     time = tokens.shape[1]
     start, end = state.n_read, state.n_read + time
     model.require_room(end)
+    if isinstance(state, CompiledState):
+        return state.read(tokens)
     x = model.embedding(tokens)  # (batch, time, width)
     if state.embeddings is not None:
         x = x + state.embeddings[start:end]

@@ -20,6 +20,8 @@ from pellucid.models.sequences.hf_folder import HFCausalLMConfig, HFFolder, quie
 
 ALLOWED = 1e-4  # between reading at once and token by token, of scores of about 1
 TRIED = 12  # tokens that a model is tried on
+# Attention whose weights can be asked for, and experts that compute in double precision too: neither as fused kernels.
+WRITTEN_OUT = {"attn_implementation": "eager", "experts_implementation": "eager", "dtype": torch.float32}
 
 
 class HFState(NamedTuple):
@@ -98,9 +100,8 @@ def _build(config: HFCausalLMConfig) -> nn.Module:
     with quiet_transformers():
         try:
             made = transformers.AutoConfig.for_model(config.architecture, **settings)
-            # Written out, so that the weights of attention can be asked for.
             auto: Any = transformers.AutoModelForCausalLM
-            network: nn.Module = auto.from_config(made, attn_implementation="eager", dtype=torch.float32)
+            network: nn.Module = auto.from_config(made, **WRITTEN_OUT)
         except (ValueError, TypeError, KeyError, AttributeError, ImportError, RuntimeError) as error:
             raise PellucidError(
                 f"transformers cannot build {config.architecture} from this config: {str(error).splitlines()[0][:80]}",
@@ -123,7 +124,7 @@ def load_hf_folder(folder: HFFolder) -> HFCausalLM:
                 local_files_only=True,
                 use_safetensors=True,
                 trust_remote_code=False,
-                dtype=torch.float32,
+                **WRITTEN_OUT,
                 output_loading_info=True,
             )
         except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
@@ -183,3 +184,15 @@ def measure_contract(model: HFCausalLM, seed: int = 1) -> Contract:
         if differ <= ALLOWED:
             break
     return Contract(leak, differ, model.is_cached)
+
+
+@torch.no_grad()
+def computes_in_double(model: HFCausalLM) -> bool:
+    """Whether its code takes numbers of double precision, in which everything is sampled and scored."""
+    try:
+        model.double()(torch.zeros((1, 2), dtype=torch.long))
+    except RuntimeError:
+        return False
+    finally:
+        model.float()
+    return True
