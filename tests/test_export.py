@@ -10,10 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from tests.at_length import some_of
 
 from pellucid import PellucidError, predict, sample, train
+from pellucid.api.serving import ServedRun
 from pellucid.data.vocabularies import BPE, Bytes, Characters, Words, words_in
 from pellucid.export import export_run, request, subject
+from pellucid.export.hf_pairs import check_pairs
 from pellucid.export.source import gather_source
 from pellucid.export.tokenizer import build_tokenizer, word_pattern
 from pellucid.models.catalogue import NETWORKS
@@ -161,6 +165,13 @@ def test_a_graph_holds_counts_and_columns(folder):
     (found,) = session.run(None, {name: np.array(columns[name], dtype=kind) for name, kind in kinds.items()})
     assert found.shape == (1, 3)
     assert abs(found.sum() - 1) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
+def test_a_graph_of_any_length_holds_counts_and_gates(folder, name):
+    pytest.importorskip("onnxruntime")
+    train("words.txt", kind="list", model=name, steps=2, size="tiny", name=f"counted-{name}")
+    assert export_run(f"counted-{name}", to="onnx").check.largest_difference < 1e-4
 
 
 def test_a_number_is_answered_from_dates_and_one_category(folder):
@@ -328,6 +339,72 @@ def test_tables_of_counts_are_the_counts(vocab_size, order, has_boundary):
     read = torch.from_numpy(np.concatenate([tokens[90:140], draw.integers(0, vocab_size, 46)]).reshape(4, -1))
     found, wanted = CountTables.of(counts)(read), counts.forward(read)
     assert torch.allclose(found.double(), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("run", "options", "says"),
+    [
+        ("sorted", {}, ""),
+        ("placed", {"positions": "learned"}, ""),
+        ("nowhere", {"positions": "none"}, ""),
+        ("turned", {"positions": "rotary"}, "rotary positions, and Pegasus holds"),
+        ("behind", {"form": "post"}, "blocks of the form post"),
+        ("rolled", {"model": "rnn-encoder-decoder"}, "no architecture that computes what rnn-encoder-decoder"),
+    ],
+)
+def test_an_encoder_decoder_answers_as_pegasus(folder, run, options, says):
+    transformers = pytest.importorskip("transformers")
+    train("dedupe-sort", **{"model": "encoder-decoder", "size": "tiny", "steps": 5, "name": run} | options)
+    if says:
+        with pytest.raises(PellucidError, match=says):
+            export_run(run, to="hf")
+        assert not Path(f"{run}-hf").exists()
+        return
+    made = export_run(run, to="hf")
+    assert made.check.largest_difference < 1e-5
+    assert made.check.reads_the_same
+    assert made.check.says_the_same
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(made.folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made.folder)
+    assert type(model).__name__ == "PegasusForConditionalGeneration"
+    sources = ["DAA", "C", "ABCD"]
+    read = tokenizer(sources, padding=True, return_tensors="pt", return_token_type_ids=False)
+    said = tokenizer.batch_decode(model.generate(**read), skip_special_tokens=True)
+    assert said == [one.answer for one in ServedRun(run).predict_sources(sources).predictions]
+    # Other weights are other numbers: what was compared is not zeros.
+    file = Path(made.folder, "model.safetensors")
+    tensors = load_file(file)
+    for name in ("lm_head.weight", "model.encoder.embed_positions.weight", "model.decoder.layers.0.fc1.weight"):
+        save_file({**tensors, name: tensors[name] + 0.1 * torch.randn(tensors[name].shape)}, file, {"format": "pt"})
+        opened = subject.Subject.load(open_run(run), is_network_only=False)
+        assert check_pairs(opened, Path(made.folder)).largest_difference > 1e-4
+
+
+DATA = {"list": ("words.txt", {"kind": "list", "start": "scratch"}), "table": ("penguins", {"target": "species"})}
+DATA |= {"images": ("digits", {}), "pairs": ("dedupe-sort", {})}
+# Which networks a format has an architecture for; onnx and torch hold all.
+HELD = {"hf": {("transformer", "list"), ("encoder-decoder", "pairs")}, "gguf": {("transformer", "list")}}
+KINDS = [(card.name, kind, to) for card in NETWORKS for kind in card.kinds if kind in DATA for to in request.FORMATS]
+
+
+@pytest.mark.parametrize(("name", "kind", "to"), some_of(KINDS, 9))
+def test_every_network_goes_into_every_format_or_is_refused(folder, name, kind, to):
+    """Checked by the other tool, or refused in one line with nothing written; `make trust` tries them all."""
+    for package in request.NEEDS[to]:
+        pytest.importorskip(package)
+    source, options = DATA[kind]
+    run = f"{name}-of-{kind}"
+    if not Path("runs", run).exists():
+        size = {} if name == "logistic" else {"size": "tiny"}
+        train(source, model=name, steps=2, name=run, **size, **options)
+    if (name, kind) in HELD.get(to, {(name, kind)}):
+        check = export_run(run, to=to).check
+        assert check.largest_difference <= check.allowed
+        return
+    with pytest.raises(PellucidError, match=name) as refused:
+        export_run(run, to=to)
+    assert "\n" not in str(refused.value)
+    assert not Path(f"{run}-{to}").exists()
 
 
 @pytest.mark.parametrize(("has_boundary", "has_end"), [(False, False), (True, False), (True, True)])

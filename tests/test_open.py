@@ -10,7 +10,7 @@ from pellucid import PellucidError, draw, export_run, open_model, sample, score,
 from pellucid.data.vocabularies import Characters
 from pellucid.export.tokenizer import build_tokenizer
 from pellucid.models.sequences import hf_folder
-from pellucid.models.sequences.hf_causal_lm import HFCausalLM, measure_contract
+from pellucid.models.sequences.hf_causal_lm import HFCausalLM, computes_in_double, measure_contract
 from pellucid.models.sequences.hf_folder import HFCausalLMConfig
 from pellucid.runs import open_run
 from pellucid.training.checkpoints import load_network
@@ -22,7 +22,7 @@ LETTERS = Characters.of(TEXT, has_boundary=False)
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 SMALL |= {"max_position_embeddings": 24, "num_key_value_heads": 2, "head_dim": 8}
 GPT = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 24}
-# Of twelve families, with settings of their own; each is what transformers makes of its name.
+# Of seventeen families, with settings of their own; each is what transformers makes of its name.
 ARCHITECTURES = {
     "gpt2": GPT,
     "gptj": {**GPT, "rotary_dim": 4},
@@ -35,6 +35,11 @@ ARCHITECTURES = {
     "qwen2": SMALL,
     "phi": SMALL,
     "gemma": SMALL,
+    "gemma3_text": {**SMALL, "sliding_window": 4},
+    "qwen3": SMALL,
+    "stablelm": SMALL,
+    "falcon": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
+    "mixtral": {**SMALL, "num_local_experts": 3},
     "mamba": {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4},
 }
 
@@ -82,6 +87,9 @@ def test_any_architecture_answers_the_contract(name):
     with torch.no_grad():
         assert torch.allclose(model(tokens), theirs(tokens).logits, atol=1e-4)
         assert model.attention_weights(tokens) or name == "mamba"
+        single = model(tokens)
+        assert computes_in_double(model)
+        assert torch.equal(model(tokens), single)
 
 
 def test_an_opened_model_is_a_run_as_any_other(folder):

@@ -33,7 +33,7 @@ def cases() -> list[tuple[str, str, dict[str, object]]]:
     found += [
         ("transformer", "manual", {"start": "scratch", "context": 24, "tokens": one}) for one in ("bytes", "words")
     ]
-    found += [("logistic", "digits", {}), ("mlp", "transactions", {"target": "amount"})]
+    found += [("logistic", "digits", {}), ("mlp", "transactions", {"target": "items_scanned"})]
     return found
 
 

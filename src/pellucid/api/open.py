@@ -31,7 +31,7 @@ def open_model(folder: str | Path, *, name: str = "") -> OpenedModel:
     vocabulary = HFVocabulary(found.tokenizer, found.config.vocab_size, found.opening, found.closing)
     place = new_run_path(name, found.path.resolve().name)
 
-    from pellucid.models.sequences.hf_causal_lm import load_hf_folder, measure_contract
+    from pellucid.models.sequences.hf_causal_lm import computes_in_double, load_hf_folder, measure_contract
     from pellucid.training.checkpoints import save_best
     from pellucid.training.run import installed_versions, sha256_of
 
@@ -41,6 +41,12 @@ def open_model(folder: str | Path, *, name: str = "") -> OpenedModel:
         raise PellucidError(
             f"{found.path.name} is not causal: other later tokens move earlier scores by {contract.leak:.2g}",
             fix="Give a model that goes on with a text",
+        )
+    if not computes_in_double(model):
+        raise PellucidError(
+            f"the code of {found.config.architecture} in transformers cannot compute in double precision, as "
+            "sampling and scoring do",
+            fix="Give a model of another architecture",
         )
     config = dataclasses.replace(found.config, is_cached=contract.is_cached)
     stored = json.dumps(vocabulary.to_json(), ensure_ascii=True)

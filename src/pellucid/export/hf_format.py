@@ -2,6 +2,7 @@
 
     rotary positions                      nemotron: ReLU², layer norms, no biases
     learned, sinusoidal, index, none      gpt2, with ReLU² and all biases 0; what is not learned is written as a table
+    an encoder-decoder of pairs           pegasus, see hf_pairs.py
 
 Of rotary positions nemotron turns the first half of a head with the second, where we turn neighbours: the rows of
 queries and keys are put in that order, which changes no product of the two.
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import PellucidError
+from pellucid.export.hf_pairs import check_pairs, refuse_pairs, use_pairs
 from pellucid.export.request import require_sequences, require_without_counts
 from pellucid.models.catalogue import OPENED
 from pellucid.models.sequences.hf_folder import quiet_transformers
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from pellucid.export.subject import Subject
+    from pellucid.models.pairs.encoder_decoder import EncoderDecoder
     from pellucid.models.sequences.hf_causal_lm import HFCausalLM
     from pellucid.models.sequences.transformer import Transformer
 
@@ -37,6 +40,9 @@ EPSILON = 1e-5  # of layer norm, as torch has it
 def refuse(run: Run, *, is_network_only: bool) -> None:
     if run.model == OPENED.name:
         return  # it came from there
+    if run.kind == "pairs":
+        refuse_pairs(run)
+        return
     require_sequences(run, "hf")
     require_without_counts(run, "hf", is_network_only=is_network_only)
     refuse_other_networks(run, "hf", tuple(ARCHITECTURES))
@@ -64,6 +70,9 @@ def write(subject: Subject, folder: Path) -> None:
     if isinstance(model, HFCausalLM):
         _write_opened(model, subject, folder)
         return
+    if subject.kind == "pairs":
+        _write_pairs(model, subject, folder)
+        return
     to = ARCHITECTURES[model.config.positions]
     config, tensors = (nemotron_config, nemotron_tensors) if to == NEMOTRON else (gpt2_config, gpt2_tensors)
     _write_json(folder / "config.json", {**config(model), **_token_ids(subject), "dtype": "float32"})
@@ -81,6 +90,16 @@ def _write_opened(model: HFCausalLM, subject: Subject, folder: Path) -> None:
         model.network.save_pretrained(folder)
     _write_json(folder / "tokenizer.json", subject.vocabulary.to_json()["tokenizer"])
     _write_json(folder / "tokenizer_config.json", _tokenizer_config(subject))
+
+
+def _write_pairs(model: EncoderDecoder, subject: Subject, folder: Path) -> None:
+    from pellucid.export.hf_pairs import generation_config, pegasus_config, pegasus_tensors, write_tokenizer
+    from pellucid.training.tensor_files import to_safetensors
+
+    _write_json(folder / "config.json", pegasus_config(model))
+    _write_json(folder / "generation_config.json", generation_config(model))
+    (folder / "model.safetensors").write_bytes(_with_metadata(to_safetensors(pegasus_tensors(model))))
+    write_tokenizer(subject, folder)
 
 
 def _limit(subject: Subject) -> dict[str, int]:
@@ -246,6 +265,8 @@ def check(subject: Subject, folder: Path) -> ExportCheck:
 
     from pellucid.export.subject import ALLOWED, N_INPUTS, largest_difference
 
+    if subject.kind == "pairs":
+        return check_pairs(subject, folder)
     with quiet_transformers():
         network: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -282,6 +303,8 @@ def _says_the_same(network: Any, subject: Subject) -> bool:
 
 
 def use(subject: Subject, folder: Path) -> tuple[str, ...]:
+    if subject.kind == "pairs":
+        return use_pairs(folder)
     return (
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
         f'model = AutoModelForCausalLM.from_pretrained("{folder}")',

@@ -17,7 +17,7 @@ from pellucid.layers.losses import find_example_loss
 from pellucid.models.contracts import Network, Reconstructor
 from pellucid.models.pairs.padding import lengths_of
 from pellucid.models.pairs.rnn_encoder_decoder import RNNDecoderState, RNNEncoderDecoder, join_directions
-from pellucid.models.sequences.recurrent import RNN
+from pellucid.models.sequences.recurrent import RecurrentModel
 
 # How torch orders the gates, and how ONNX does.
 GATES: dict[type, tuple[str, tuple[int, ...]]] = {
@@ -45,7 +45,7 @@ def build_graph(subject: Subject) -> Graph:
     batches = list(subject.inputs())[2:]
     batch = next((one for one in batches if all(axis > 1 for axis in one[-1].shape)), batches[0])
     if subject.kind in ("list", "text"):
-        if isinstance(model.core, RNN):
+        if isinstance(model.core, RecurrentModel):
             cell: Any = GraphCell(model.core.cell)
             model.core.cell = cell
         return Graph(model, batch, ("tokens",), (("batch", "time"),), "logits", ("batch", "time"))
