@@ -65,7 +65,7 @@ SHOTS = (
     Shot("lessons", "lessons", ".card"),
     *(Shot(f"lesson-{one}", f"lessons/{one}", ".picture img") for one in ("saturation", "road")),
     Shot("claims", "claims", "li .card"),
-    Shot("claim", "claims/attention-scale", "main h1"),
+    Shot("claim", "claims/scaled-dot-product-variance-one", ".head h1"),
     Shot("nowhere", "run/nothing", "main .notice"),
 )
 IN_DOCS = {
@@ -182,6 +182,7 @@ def wait_for_answers(page: Page) -> None:
 def take(page: Page, width: int, path: Path, *, is_whole: bool) -> None:
     page.set_viewport_size({"width": width, "height": 800 if width == 400 else 1440 if width == 2560 else 900})
     wait_for_answers(page)
+    page.evaluate("scrollTo(0, 0)")  # where the bar at the top belongs
     page.screenshot(path=path, full_page=is_whole)
 
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, ViewportSize, expect
+
+from pellucid.runs import open_run
 
 pytestmark = pytest.mark.browser
 
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
-DESK, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
+DESK, PHONE, WIDE = (ViewportSize(width=w, height=h) for w, h in ((1280, 900), (400, 800), (2560, 1440)))
 PATIENCE = 90_000  # milliseconds; a machine may have other things to do
 expect.set_options(timeout=PATIENCE)
 
@@ -145,6 +147,9 @@ def test_from_nothing_to_a_trained_run_its_tree_and_one_number(visitor: LabVisit
         expect(page.get_by_role("heading", name="Over time")).to_be_visible()
         expect(page.get_by_role("img", name=re.compile("attention of every head"))).to_be_visible()
         visitor.check(page)
+        layer = page.locator(".light[aria-pressed=true]").inner_text()
+        page.get_by_role("link", name="Its formula and its numbers").click()
+        expect(page.get_by_role("heading", name=layer, exact=True)).to_be_visible()
 
         visitor.go(page, "speak/mine")
         page.get_by_label("Beginning").fill("an")
@@ -166,6 +171,8 @@ def test_from_nothing_to_a_trained_run_its_tree_and_one_number(visitor: LabVisit
 
         visitor.go(page, "run/mine/numbers")
         page.get_by_role("button", name=re.compile("^row 1, unit 0:")).first.click()
+        expect(page.get_by_role("heading", name="One unit")).to_be_visible()
+        expect(page.get_by_text(re.compile(r"\d+ numbers: −?\d+\.\d{3}, ")).first).to_be_visible()  # of this very input
         page.evaluate(END_AT_FIRST_SIGHT)
         page.get_by_role("button", name="Walk through its graph").click()
         expect(page.get_by_text("One unit of a network")).to_be_visible()
@@ -292,3 +299,85 @@ def test_a_killed_server_loses_nothing_and_names_run_nothing(visitor: LabVisitor
         expect(page.get_by_text("To the content")).to_be_focused()
     finally:
         again.end()
+
+
+PLACES = (
+    *("", "train", "train/folder/words.txt", "train/comes/penguins", "speak", "derive", "xray", "lessons"),
+    *("lessons/saturation", "claims", "claims/relu-solves-vanishing", "claims/none-of-this-name", "run/none"),
+)
+
+
+@pytest.mark.parametrize(("viewport", "scheme"), [(PHONE, "light"), (WIDE, "dark")])
+def test_every_page_fits_a_phone_and_a_wide_screen(
+    visitor: LabVisitor, folder: Path, viewport: ViewportSize, scheme: str
+):
+    """At 400 and at 2,560 pixels nothing is wider than its window and nobody meets a barrier."""
+    lab = LabProcess(folder)
+    try:
+        page = visitor.open(lab, viewport, scheme)
+        for place in PLACES:
+            visitor.go(page, place)
+            expect(page.locator("main h1")).to_be_visible()
+            page.wait_for_load_state("networkidle")
+            visitor.check(page)
+        for name in ("Runs", "Claims"):  # the ends of the way between pages are both in sight
+            expect(page.get_by_role("link", name=name, exact=True)).to_be_in_viewport(ratio=1)
+    finally:
+        lab.end()
+
+
+def test_a_page_that_was_left_asks_no_more(visitor: LabVisitor, folder: Path):
+    """The first page looks again every few seconds; left while an answer is on its way, it stops all the same."""
+    lab = LabProcess(folder)
+    try:
+        page = visitor.open(lab)
+        expect(page.get_by_text("No run yet")).to_be_visible()
+        held: list[Route] = []
+        page.route("**/api/home", lambda route: held.append(route))
+        page.wait_for_event("request", lambda request: request.url.endswith("/api/home"))
+        visitor.go(page, "derive")
+        expect(page.get_by_test_id("value")).to_be_visible()
+        page.clock.install()
+        with page.expect_response("**/api/home") as answered:
+            held[0].continue_()
+        answered.value.finished()
+        page.evaluate("() => fetch('/static/icon.svg').then((answer) => answer.text())")  # all before it was heard
+        page.clock.run_for(20_000)
+        page.evaluate("() => fetch('/static/icon.svg').then((answer) => answer.text())")
+        assert len(held) == 1
+    finally:
+        lab.end()
+
+
+def test_a_wrong_inference_is_corrected_in_the_page(visitor: LabVisitor, folder: Path):
+    """What kind of data it is can be said, and all that follows from it follows; the run is trained as it says."""
+    lab = LabProcess(folder)
+    try:
+        page = visitor.open(lab)
+        visitor.go(page, "train/folder/words.txt")
+        expect(page.get_by_text("Inferred: list.")).to_be_visible()
+        expect(page.get_by_text(f"a list of {len(NAMES)} items")).to_be_visible()
+        assert "--kind" not in page.locator("main").inner_text()  # there is a field for it
+        page.get_by_label("Kind of data").select_option("text")
+        expect(page.get_by_text(re.compile(r"words\.txt: a text of|words\.txt: .*characters"))).to_be_visible()
+        expect(page.get_by_text("As you say.")).to_be_visible()
+        page.get_by_label("Kind of data").select_option("table")
+        expect(page.get_by_role("alert")).to_contain_text("59 classes")  # a table of one column, each row a class
+        expect(page.get_by_role("button", name="Start training")).to_be_disabled()
+        page.get_by_label("Kind of data").select_option("images")
+        expect(page.get_by_role("alert")).to_be_visible()  # a file is no folder; and the way back is there
+        page.get_by_label("Kind of data").select_option("text")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.get_by_text("More choices").click()
+        page.get_by_label("tokens", exact=True).select_option("bytes")
+        expect(page.get_by_text(re.compile(r"\(bytes\)"))).to_be_visible()
+        page.get_by_label("steps", exact=True).fill("3")
+        page.get_by_label("size", exact=True).select_option("tiny")
+        page.get_by_label("Name of the run").fill("as-text")
+        visitor.check(page)
+        page.get_by_role("button", name="Start training").click()
+        expect(page.get_by_text("finished", exact=True)).to_be_visible(timeout=4 * PATIENCE)
+        assert open_run(folder / "runs" / "as-text").kind == "text"
+        assert open_run(folder / "runs" / "as-text").data.tokens == "bytes"
+    finally:
+        lab.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from pellucid.records import DatasetFacts
 
 DATA_ENDINGS = (".txt", ".csv", ".tsv", ".parquet", ".jsonl", ".json", ".md", ".arrow", ".feather")
 MOST_LISTED = 200
+MOST_PROPOSED = 8  # columns of a table that are tried, until one can be predicted
 MOST_LOOKED_AT = 40  # things in a folder, to see whether it holds images; it is asked every few seconds
 SPLIT_KINDS = ("list", "table", "pairs")
+READING_CHOICES = ("kind", "tokens", "task")
 CHOICES = ("minutes", "steps", "size", "seed", "learning_rate", "batch_size", "optimizer", "schedule", "start")
 
 
@@ -95,11 +97,20 @@ def find_source(where: str, name: str, folder: Path) -> str:
 
 
 def train_choices() -> list[dict[str, Any]]:
-    """What may be asked of a training on the page: the options that the terminal's --help shows first."""
-    from pellucid.options import types_of
+    """What may be asked of a training on the page: the options that the terminal's --help shows first.
+
+    is_reading: whether it decides how the data are read, so that what they are is told anew.
+    """
+    from pellucid.data.options import DataOptions
     from pellucid.training.options import TrainOptions
 
-    types, usual = types_of(TrainOptions), {field.name: field.default for field in dataclasses.fields(TrainOptions)}
+    return [*_choices_of(DataOptions, READING_CHOICES), *_choices_of(TrainOptions, CHOICES)]
+
+
+def _choices_of(config: type, names: Sequence[str]) -> list[dict[str, Any]]:
+    from pellucid.options import types_of
+
+    types, usual = types_of(config), {field.name: field.default for field in dataclasses.fields(config)}
     return [
         {
             "name": name,
@@ -109,16 +120,18 @@ def train_choices() -> list[dict[str, Any]]:
             "choices": list(declared.choices),
             "minimum": declared.minimum,
             "maximum": declared.maximum,
+            "kinds": list(declared.kinds),
+            "is_reading": name in READING_CHOICES,
         }
-        for name, declared in options_of(TrainOptions).items()
-        if name in CHOICES
+        for name, declared in options_of(config).items()
+        if name in names
     ]
 
 
 def preview_data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What was read, in words, its first examples and columns, and the networks that can learn it. No training.
 
-    Of a table of which no column was chosen the likeliest one to predict is proposed.
+    Of a table of which no column was chosen the likeliest one to predict is proposed that can be learned.
     """
     request = request_training(source, options)
     is_proposed = False
@@ -126,9 +139,9 @@ def preview_data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
         from pellucid.data.prepare.targets import likely_targets
 
         is_proposed = True
-        proposed = dataclasses.replace(request.reading, target=likely_targets(request.data)[0])
-        request = dataclasses.replace(request, reading=proposed)
-    task = _open(request)
+        request, task = _open_first(request, likely_targets(request.data)[:MOST_PROPOSED])
+    else:
+        task = _open(request)
     from pellucid.figures.words.training import data_lines
 
     facts = task.facts
@@ -136,7 +149,7 @@ def preview_data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
     (training,) = request.trainings
     return {
         "kind": data.kind,
-        "lines": data_lines(facts),
+        "lines": data_lines(facts._replace(is_file=False)),  # how else they may be read is a field of the page
         "first": [*facts.first[:12], *(" → ".join(pair) for pair in facts.first_pairs[:12])],
         "columns": [{"name": column.name, "kind": column.kind} for column in getattr(data, "columns", ())][:200],
         "target": facts.target,
@@ -175,6 +188,18 @@ def preview_plan(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
     config, plan = choose_plan(card, task, training)
     network = network_facts(card, config, build_training(card, config, plan, task).model)
     return {"lines": plan_lines(plan, network), "seconds": plan.seconds, "steps": plan.steps}
+
+
+def _open_first(request: TrainRequest, targets: Sequence[str]) -> tuple[TrainRequest, Any]:
+    """The first of the columns that can be predicted; where none can, the refusal of the first."""
+    refusals = []
+    for target in targets:
+        proposed = dataclasses.replace(request, reading=dataclasses.replace(request.reading, target=target))
+        try:
+            return proposed, _open(proposed)
+        except PellucidError as refusal:
+            refusals.append(refusal)
+    raise refusals[0]
 
 
 def _open(request: TrainRequest) -> Any:

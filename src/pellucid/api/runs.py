@@ -225,7 +225,7 @@ def describe_record(run: Run) -> dict[str, Any]:
         "name": run.name,
         "kind": run.kind,
         "model": run.model,
-        "data": data_lines(run.data),
+        "data": data_lines(run.data._replace(is_file=False)),  # it is read; there is no other way any more
         "plan": plan_lines(run.plan, network) if network and run.plan.steps else [],
         "parameters": network.parameters if network else 0,
         "symbols": run.data.symbols[:400],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -33,6 +33,13 @@ def routes(lab: Lab) -> list[BaseRoute]:
             return str(dropped_data(lab, picked.name))
         return find_source(picked.where, picked.name, lab.folder)
 
+    async def read_picked(request: Request) -> PickedData:
+        picked = await read_fields(request, PickedData)
+        if not picked.options.get("from_run"):
+            return picked
+        begins = run_folder(str(picked.options["from_run"]), lab.runs).resolve()  # a run of ours by its name, no path
+        return replace(picked, options={**picked.options, "from_run": str(begins)})
+
     async def upload(request: Request) -> Response:
         return json_answer(await keep_file(lab, request))
 
@@ -40,22 +47,22 @@ def routes(lab: Lab) -> list[BaseRoute]:
         return json_answer(await keep_folder(lab, request))
 
     async def preview(request: Request) -> Response:
-        picked = await read_fields(request, PickedData)
+        picked = await read_picked(request)
         source = source_of(picked)
         return await lab.measure.do(lambda: json_answer(preview_data(source, picked.options)), key="preview")
 
     async def split(request: Request) -> Response:
-        picked = await read_fields(request, PickedData)
+        picked = await read_picked(request)
         source = source_of(picked)
         return await lab.measure.do(lambda: json_answer({"text": preview_split(source, picked.options)}), key="split")
 
     async def plan(request: Request) -> Response:
-        picked = await read_fields(request, PickedData)
+        picked = await read_picked(request)
         source = source_of(picked)
         return await lab.measure.do(lambda: json_answer(preview_plan(source, picked.options)), key="plan")
 
     async def start(request: Request) -> Response:
-        picked = await read_fields(request, PickedData)
+        picked = await read_picked(request)
         source = source_of(picked)
         name = await run_in_threadpool(lab.trainings.start, source, picked.options, picked.run)
         return json_answer({"run": name}, 201)

@@ -46,7 +46,7 @@ function Frame() {
     <header class="top"><div class="top-inner">
       <a class="brand" href="#/"><${Mark} />pellucid</a>
       <nav class="nav" aria-label="Pages">${Object.entries(PAGES).filter(([id]) => id !== "run").map(([id, [title]]) => html`
-        <a key=${id} href=${`#/${id === "home" ? "" : id}`} aria-current=${id === current ? "page" : undefined}>${title}</a>`)}</nav>
+        <a class="nav-link" key=${id} href=${`#/${id === "home" ? "" : id}`} aria-current=${id === current ? "page" : undefined}>${title}</a>`)}</nav>
     </div></header>
     <main id="main" tabindex="-1">
       ${door.value === "closed" ? html`<p class="notice error" role="alert">This browser has no key to the lab. Open the link that the terminal printed; it works once.</p>` : null}

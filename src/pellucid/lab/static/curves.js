@@ -25,9 +25,9 @@ export function Curves({ x, series, height = 300, label, log = false, range }) {
         scales: { x: { time: false }, y: log ? { distr: 3 } : range ? { range: () => limits.current } : {} },
         axes: [axis, { ...axis, size: 62, values: words }],
         cursor: { drag: { x: true, y: false } },
-        series: [{ label: "step" }, ...series.map((one) => ({
+        series: [{ label: "step", value: (/** @type {any} */ _, /** @type {number | null} */ value) => (value === null || value === undefined ? "" : value.toLocaleString("en")) }, ...series.map((one) => ({
           label: one.name, stroke: colour(one.colour), width: one.width ?? 1.8, dash: one.dash, spanGaps: true, points: { show: false },
-          value: (/** @type {any} */ _, /** @type {number | null} */ value) => (value === null || value === undefined ? "–" : Math.abs(value) < 0.001 || Math.abs(value) >= 1e4 ? value.toExponential(2) : value.toFixed(4)),
+          value: (/** @type {any} */ _, /** @type {number | null} */ value) => (value === null || value === undefined ? "" : Math.abs(value) < 0.001 || Math.abs(value) >= 1e4 ? value.toExponential(2) : value.toFixed(4)),
         }))],
       }, [x, ...series.map((one) => one.values)], element);
     };

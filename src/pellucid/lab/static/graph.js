@@ -2,6 +2,10 @@
 // @ts-check
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./kit.js";
 
+// Only graphs need it, so the first page does not wait for it; before the lab's own sheet, which has the last word.
+const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: "/static/graph.css" });
+document.head.prepend(style);
+
 const UNKNOWN = "·"; // a gradient that no step has reached yet
 
 /** The stops of the walk: the whole, what is given, each node, the seed, each edge. @param {any} steps */

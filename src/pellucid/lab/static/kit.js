@@ -78,6 +78,10 @@ export function fixed(value, digits = 4) {
   const number = Number(value);
   return value === null || value === undefined || !Number.isFinite(number) ? "not known" : number.toFixed(digits).replace("-", "−");
 }
+/** A few digits that count. @param {number} value @param {number} [digits] */
+export const digits = (value, digits = 3) => Number(value).toPrecision(digits).replace("-", "−").replace("e-", "e−").replace("e+", "e");
+/** A sentence of the terminal's begins small where it goes on a line; here it stands alone. @param {string} text */
+export const sentence = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 /** @param {number} share */
 export const percent = (share) => (share >= 0.9995 ? "100 %" : share < 0.0005 && share > 0 ? "<0.1 %" : `${(100 * share).toFixed(1)} %`);
 /** @param {number} n */
@@ -85,6 +89,7 @@ export const count = (n) => n.toLocaleString("en");
 /** @param {number} seconds */
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "not known";
+  if (seconds > 0 && seconds < 0.5) return "less than 1 s";
   if (seconds < 90) return `${Math.max(0, Math.round(seconds))} s`;
   const minutes = Math.round(seconds / 60);
   return minutes < 90 ? `${minutes} min` : `${(minutes / 60).toFixed(1)} h`;
@@ -109,7 +114,7 @@ export function Field({ label, children, hint }) {
 /** @param {{ label: string, value: number, min: number, max: number, step: number, shown?: string, onInput: (value: number) => void, disabled?: boolean }} props */
 export function Slider({ label, value, min, max, step, shown, onInput, disabled }) {
   return html`<label class="slider"><span>${label}</span><span class="reading">${shown ?? value}</span>
-    <input type="range" min=${min} max=${max} step=${step} value=${value} disabled=${disabled} aria-valuetext=${shown ?? String(value)}
+    <input type="range" min=${min} max=${max} step=${step} value=${value} disabled=${disabled} aria-label=${label} aria-valuetext=${shown ?? String(value)}
       onInput=${(/** @type {any} */ event) => onInput(Number(event.target.value))} /></label>`;
 }
 
@@ -130,6 +135,9 @@ export function Tabs({ tabs, now, onChoose, label }) {
       aria-controls="panel" onClick=${() => onChoose(id)}>${name}</button>`)}</div>`;
 }
 
+/** A path that may be broken after its dots and lines, and nowhere else. @param {{ text: string }} props */
+export const Code = ({ text }) => html`<code>${String(text).split(/(?<=[._/])/).map((part, i) => html`${i ? html`<wbr />` : null}${part}`)}</code>`;
+
 /** A table of the terminal's. @param {{ table: any, label?: string }} props */
 export function Table({ table, label }) {
   if (!table?.rows?.length) return null;
@@ -137,7 +145,7 @@ export function Table({ table, label }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label ?? "table"}><table>
     <thead><tr>${table.columns.map((/** @type {any} */ column, /** @type {number} */ i) => html`<th scope="col" class=${side(i)}>${column.heading || html`<span class="unseen">name</span>`}</th>`)}</tr></thead>
     <tbody>${table.rows.map((/** @type {any} */ row) => html`<tr class=${row.style}>${row.cells.map((/** @type {any} */ cell, /** @type {number} */ i) => i === 0
-      ? html`<th scope="row" class=${side(i)}>${cell.is_code ? html`<code>${cell.text}</code>` : cell.text}</th>`
+      ? html`<th scope="row" class=${side(i)}>${cell.is_code ? html`<${Code} text=${cell.text} />` : cell.text}</th>`
       : html`<td class=${`${side(i)} ${cell.style}`}>${cell.is_code ? html`<code>${cell.text}</code>` : cell.text}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 

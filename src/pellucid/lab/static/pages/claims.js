@@ -1,6 +1,6 @@
 // Claims: the ledger with filters, and each claim with a button that runs it here.
 // @ts-check
-import { ErrorNotice, Field, Picture, Table, count, duration, get, html, post, useAnswer, useEffect, useState } from "../kit.js";
+import { ErrorNotice, Field, Picture, Table, count, duration, get, html, post, sentence, useAnswer, useEffect, useState } from "../kit.js";
 
 const VERDICTS = ["holds", "fails", "only when", "not decided", "not testable"];
 const MOST = 80; // rows that are shown at once
@@ -22,7 +22,7 @@ export function Claims({ words }) {
       <${Field} label="Family"><select value=${family} onChange=${(/** @type {any} */ event) => setFamily(event.target.value)}><option value="">all</option>${Object.entries(ledger.answer?.families ?? {}).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select><//></div>
     <div class="chips" role="group" aria-label="Verdict">${["", ...VERDICTS].map((word) => html`<button type="button" class="chip" aria-pressed=${word === verdict} onClick=${() => setVerdict(word)}>${word || "every verdict"}</button>`)}</div>
     <p class="quiet" role="status">${count(shown.length)} of ${count(all.length)}</p>
-    <ul class="stack">${shown.slice(0, MOST).map((/** @type {any} */ one) => html`<li key=${one.id}><a class="card" href=${`#/claims/${encodeURIComponent(one.id)}`}><span class="title"><span>${one.statement}</span><span class=${`badge ${one.verdict.replace(" ", "-")}`}>${one.words}</span></span><small>${one.id}, ${one.where}${one.because ? `: ${one.because}` : ""}</small></a></li>`)}</ul>
+    <ul class="stack">${shown.slice(0, MOST).map((/** @type {any} */ one) => html`<li key=${one.id}><a class="card" href=${`#/claims/${encodeURIComponent(one.id)}`}><span class="title"><span>${sentence(one.statement)}</span><span class=${`badge ${one.verdict.replace(" ", "-")}`}>${one.words}</span></span><small>${one.id}, ${one.where}${one.because ? `: ${one.because}` : ""}</small></a></li>`)}</ul>
     ${shown.length > MOST ? html`<p class="quiet">The first ${MOST}; narrow the search to see others.</p>` : null}`;
 }
 
@@ -38,10 +38,10 @@ function Claim({ id }) {
     return () => clearTimeout(timer);
   }, [job]);
   const one = job?.result ?? stored.answer;
-  if (!one) return html`<${ErrorNotice} error=${stored.error} /><p><a href="#/claims">All claims</a></p>`;
-  return html`<div class="head"><p><a href="#/claims">All claims</a></p><div class="head-row"><h1>${one.statement}</h1><span class=${`badge ${one.verdict.replace(" ", "-")}`}>${one.words}</span></div><p class="quiet">${one.id}, ${one.where}</p></div>
+  if (!one) return html`${stored.error ? html`<h1>No such claim</h1>` : null}<${ErrorNotice} error=${stored.error} /><p><a href="#/claims">All claims</a></p>`;
+  return html`<div class="head"><p><a href="#/claims">All claims</a></p><div class="head-row"><h1>${sentence(one.statement)}</h1><span class=${`badge ${one.verdict.replace(" ", "-")}`}>${one.words}</span></div><p class="quiet">${one.id}, ${one.where}</p></div>
     <${ErrorNotice} error=${error ?? stored.error} />
-    <div class="two"><section class="sheet stack"><h2>How it was judged</h2>
+    <div class="two wide-right"><section class="sheet stack"><h2>How it was judged</h2>
         ${one.method?.done ? html`<p>${one.method.done}</p>` : null}<p><b>Rule:</b> ${one.rule || one.reason}</p>${one.lines.map((/** @type {string} */ line) => html`<p>${line}</p>`)}
         ${one.other_reading ? html`<p class="quiet">Or read: ${one.other_reading}</p>` : null}
         ${job?.result ? html`<p class=${`notice ${job.result.is_same ? "good" : "error"}`}>Run here in ${duration(job.seconds)}: ${job.result.is_same ? "the same verdict as the stored one" : `the stored verdict is ${job.result.stored_verdict}`}.</p>` : null}

@@ -1,6 +1,6 @@
 // Derive: an expression, its inputs to drag, and the graph to walk through.
 // @ts-check
-import { ErrorNotice, Field, fixed, html, post, useAnswer, useEffect, useState } from "../kit.js";
+import { ErrorNotice, Field, fixed, html, post, sentence, useAnswer, useEffect, useState } from "../kit.js";
 import { Walk } from "../graph.js";
 
 const FIRST = { expression: "1/(1+exp(-(w0*x0+w1*x1+w2)))", values: { w0: 2, x0: -1, w1: -2, x1: -2, w2: -3 } };
@@ -34,7 +34,7 @@ export function Derive({ words }) {
           ${names.map((/** @type {string} */ name) => html`<${Input} key=${name} name=${name} value=${values[name] ?? 1} gradient=${seen.checks.filter((/** @type {any} */ check) => check.variable === name || check.variable.startsWith(`${name}[`))} onChange=${(/** @type {any} */ value) => set(name, value)} onChoose=${() => setChosen(name)} />`)}
           ${seen.guessed.length ? html`<small>${seen.guessed.join(", ")} had no value and ${seen.guessed.length > 1 ? "have" : "has"} 1.</small>` : null}</div>
         ${nudged ? html`<div class="sheet stack"><h2>Nudge ${nudged}</h2>${Object.keys(seen.curves).length > 1 ? html`<div class="chips">${Object.keys(seen.curves).map((name) => html`<button type="button" class="chip" aria-pressed=${name === nudged} onClick=${() => setChosen(name)}>${name}</button>`)}</div>` : null}
-          <${Nudge} name=${nudged} curve=${seen.curves[nudged]} /><p class="quiet">${seen.checks.find((/** @type {any} */ check) => check.variable === nudged)?.effect}</p></div>` : null}
+          <${Nudge} name=${nudged} curve=${seen.curves[nudged]} /><p class="quiet">${sentence(seen.checks.find((/** @type {any} */ check) => check.variable === nudged)?.effect ?? "")}</p></div>` : null}
       </section>
       <section class="section"><${Walk} derivation=${seen} at=${at} onAt=${setAt} />
         <div class="sheet stack"><h2>Gradients, beside central differences</h2><div class="scroll" tabindex="0" role="region" aria-label="Gradients"><table><thead><tr><th scope="col">input</th><th scope="col" class="right">value</th><th scope="col" class="right">gradient</th><th scope="col" class="right">measured</th><th scope="col" class="right">disagreement</th></tr></thead>
@@ -49,7 +49,7 @@ function Input({ name, value, gradient, onChange, onChoose }) {
     return html`<${Field} label=${`${name}, ${value.length} numbers`}><input class="code-field" value=${value.map((one) => +one.toPrecision(6)).join(", ")} onChange=${(/** @type {any} */ event) => { const made = event.target.value.split(/[ ,]+/).filter(Boolean).map(Number); if (made.length && made.every(Number.isFinite)) onChange(made); }} /><//>`;
   }
   const span = Math.max(3, Math.abs(value) * 1.5);
-  return html`<div class="field"><span>${name} <small>gradient ${gradient[0]?.shown ?? "not known"}</small></span>
+  return html`<div class="field"><span class="head-row"><b class="mono">${name}</b><small>gradient ${gradient[0]?.shown ?? "not known"}</small></span>
     <div class="row" style=${{ flexWrap: "nowrap" }}><input type="range" aria-label=${`${name}, dragged`} min=${-span} max=${span} step="any" value=${value} onFocus=${onChoose} onInput=${(/** @type {any} */ event) => onChange(+Number(event.target.value).toPrecision(4))} />
       <input type="number" step="any" aria-label=${name} value=${value} style=${{ width: "6.5rem" }} onFocus=${onChoose} onInput=${(/** @type {any} */ event) => { if (event.target.value !== "") onChange(Number(event.target.value)); }} /></div></div>`;
 }
@@ -67,8 +67,8 @@ function Nudge({ name, curve }) {
   const path = points.map((/** @type {number[]} */ [x, y], /** @type {number} */ i) => `${i ? "L" : "M"}${X(x).toFixed(1)} ${Y(y).toFixed(1)}`).join("");
   const at = (/** @type {number} */ x) => Y(curve.value + curve.slope * (x - curve.at));
   return html`<svg class="nudge" viewBox="0 0 340 178" role="img" aria-label=${`value over ${name}: ${fixed(curve.value)} at ${fixed(curve.at)}, slope ${fixed(curve.slope)}`}>
-    <line class="axis" x1="30" x2="320" y1="150" y2="150" /><path d=${path} />
-    ${Number.isFinite(curve.slope) ? html`<path class="tangent" d=${`M${X(left)} ${at(left).toFixed(1)}L${X(right)} ${at(right).toFixed(1)}`} clip-path="inset(0)" />` : null}
+    <clipPath id="nudge-clip"><rect x="30" y="4" width="290" height="148" /></clipPath><line class="axis" x1="30" x2="320" y1="150" y2="150" /><path d=${path} />
+    ${Number.isFinite(curve.slope) ? html`<path class="tangent" d=${`M${X(left)} ${at(left).toFixed(1)}L${X(right)} ${at(right).toFixed(1)}`} clip-path="url(#nudge-clip)" />` : null}
     <circle cx=${X(curve.at)} cy=${Y(curve.value)} r="5" />
     <text x="30" y="168">${left.toPrecision(3)}</text><text x="320" y="168" text-anchor="end">${right.toPrecision(3)}</text><text x="175" y="168" text-anchor="middle">${name} = ${curve.at}, slope ${Number(curve.slope).toPrecision(4)}</text></svg>`;
 }

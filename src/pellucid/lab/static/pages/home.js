@@ -40,7 +40,7 @@ export function DataTile({ one }) {
 /** @param {{ onError: (error: any) => void }} props */
 export function DataDrop({ onError }) {
   return html`<${Drop} hasFolders onError=${onError} onKept=${(/** @type {any} */ kept) => go(`#/train/dropped/${encodeURIComponent(kept.name)}`)}>
-    <p><b>Drop a file or a folder of images here.</b> What it is will be told.</p>
+    <p><b>Drop a file or a folder of images here.</b> Pellucid works out what it is and says why.</p>
     <p class="quiet">One item a line, running text, a table with a header, or pairs with a tab between; of images, a folder for each class.</p><//>`;
 }
 
@@ -49,9 +49,10 @@ export function Home() {
   const [error, setError] = useState(/** @type {any} */ (null));
   useEffect(() => {
     let timer = 0;
-    const look = () => get("/api/home").then((answer) => { setFound(answer); setError(null); }, setError).finally(() => { timer = setTimeout(look, LOOK_AGAIN); });
+    let isLeft = false; // an answer that is on its way then must not begin the next look
+    const look = () => get("/api/home").then((answer) => { setFound(answer); setError(null); }, setError).finally(() => { if (!isLeft) timer = setTimeout(look, LOOK_AGAIN); });
     look();
-    return () => clearTimeout(timer);
+    return () => { isLeft = true; clearTimeout(timer); };
   }, []);
   const runs = found?.runs ?? [];
   const own = (found?.data ?? []).filter((/** @type {any} */ one) => one.where !== "comes");

@@ -28,7 +28,7 @@ function Lesson({ lesson }) {
   });
   return html`<section class="two narrow-left"><div class="sheet stack"><h2>${lesson.name.replaceAll("-", " ")}</h2><p>${lesson.summary}</p>
       ${lesson.knobs.map((/** @type {any} */ knob) => html`<${Knob} key=${knob.name} knob=${knob} value=${knobs[knob.name]} onChange=${(/** @type {any} */ value) => set(knob.name, value)} />`)}
-      <div class="row"><button type="button" class="small" onClick=${() => setKnobs({})}>As it was</button><small role="status">${seen.busy ? "Measuring …" : seen.answer ? `Measured in ${seen.answer.seconds.toFixed(1)} s.` : ""}</small></div></div>
+      <div class="row"><button type="button" class="small" onClick=${() => setKnobs({})}>As it was</button><small role="status">${seen.busy ? "Measuring …" : seen.answer ? `Measured in ${seen.answer.seconds < 0.1 ? "less than 0.1" : seen.answer.seconds.toFixed(1)} s.` : ""}</small></div></div>
     <div class="section"><${ErrorNotice} error=${seen.error} />
       ${seen.answer ? html`<${Picture} svg=${seen.answer.svg} alt=${seen.answer.title} />${seen.answer.notes.map((/** @type {string} */ note) => html`<p class="quiet">${note}</p>`)}` : html`<p class="quiet">${seen.busy ? "Measuring; the first one loads torch." : ""}</p>`}
       <p><button type="button" class="plain" onClick=${() => go("#/lessons")}>Another lesson</button></p></div></section>`;

@@ -1,6 +1,6 @@
 // One run: how it learns, what is inside, its mistakes, single numbers, the doctor, its report and its files.
 // @ts-check
-import { ErrorNotice, Field, Picture, Table, Tabs, bytes, count, duration, fixed, get, go, html, post, useAnswer, useEffect, useState } from "../kit.js";
+import { Code, ErrorNotice, Field, Picture, Table, Tabs, bytes, count, digits, duration, fixed, get, go, html, post, sentence, useAnswer, useEffect, useState } from "../kit.js";
 import { Drop } from "../drop.js";
 import { useRun } from "../follow.js";
 import { Curves, blocks, together } from "../curves.js";
@@ -8,6 +8,8 @@ import { Curves, blocks, together } from "../curves.js";
 /** @typedef {import("../follow.js").Followed} Followed */
 
 const TABS = /** @type {[string, string][]} */ ([["learning", "Learning"], ["inside", "Inside"], ["mistakes", "Mistakes"], ["numbers", "Numbers"], ["doctor", "Doctor"], ["report", "Report"], ["export", "Export"]]);
+
+const MOST_NUMBERS = 16; // of a row of weights or of an input that are told beside its symbol
 
 /** @param {{ words: string[] }} props */
 export function RunPage({ words }) {
@@ -27,7 +29,7 @@ export function RunPage({ words }) {
         ${now.state === "stopped" ? html`<button type="button" class="primary" onClick=${() => act("resume")}>Resume</button>` : null}
         ${isBegun && ["list", "text"].includes(now.run.kind) ? html`<a class="button" href=${`#/speak/${encodeURIComponent(name)}`}>Speak</a>` : null}</div></div>
       ${isBegun ? html`<p class="quiet">${now.run.model} of ${count(now.run.parameters)} parameters. ${now.run.data[0]}</p>` : null}
-      ${ending ? html`<p>${ending.headline}</p>` : null}</div>
+</div>
     <${ErrorNotice} error=${error ?? whole.error} />
     ${!isBegun ? html`<${BeforeTheFolder} now=${now} />` : html`
       <${Tabs} label="Parts of the run" tabs=${TABS} now=${tab} onChoose=${(/** @type {string} */ id) => go(address(id))} />
@@ -50,13 +52,14 @@ function Learning({ now, ending, name, address, whole }) {
   const last = metrics.at(-1), timing = timings.at(-1), step = last?.step ?? 0;
   const measure = now.baselines?.measure ?? whole?.baselines?.measure ?? { side: "dev", loss: "nats", metric: "" };
   const simple = (now.baselines?.rungs ?? []).filter((/** @type {any} */ rung) => typeof rung.dev === "number").sort((/** @type {any} */ a, /** @type {any} */ b) => a.dev - b.dev).slice(0, 3);
-  const train = blocks(metrics, (row) => row.loss, 120);
+  const train = blocks(metrics, (row) => row.loss, 40);
   const finite = evaluations.filter((one) => typeof one.dev === "number" || typeof one.train === "number");
   const judged = finite.map((one) => (typeof one.dev === "number" ? one.dev : one.train));
   const ends = [0, Math.max(step, plan?.steps ?? 0)];
-  const rules = simple.map((/** @type {any} */ rung, /** @type {number} */ i) => ({ name: rung.name, x: ends, y: [rung.dev, rung.dev], colour: ["--orange", "--violet", "--quiet"][i], dash: [6, 4], width: 1.4 }));
-  const loss = together([{ name: "train batch", x: train.x, y: train.y, colour: "--strong-line", width: 1.2 }, { name: `loss on ${measure.side}`, x: finite.map((one) => one.step), y: judged, colour: "--blue", width: 2.6 }, ...rules]);
   const span = nearTheEnd(judged, simple.map((/** @type {any} */ rung) => rung.dev), train.y);
+  // What lies above the picture is in the ladder; the key names what can be seen.
+  const rules = simple.filter((/** @type {any} */ rung) => !span || rung.dev <= span[1]).map((/** @type {any} */ rung, /** @type {number} */ i) => ({ name: rung.name, x: ends, y: [rung.dev, rung.dev], colour: ["--orange", "--violet", "--quiet"][i], dash: [6, 4], width: 1.4 }));
+  const loss = together([{ name: "train", x: train.x, y: train.y, colour: "--strong-line", width: 1.2 }, { name: `loss on ${measure.side}`, x: finite.map((one) => one.step), y: judged, colour: "--blue", width: 2.6 }, ...rules]);
   const rate = blocks(metrics, (row) => row.learning_rate);
   const norm = blocks(metrics, (row) => row.gradient_norm);
   const left = timing && plan && step ? (timing.seconds / Math.max(1, timing.step)) * (plan.steps - step) : NaN;
@@ -64,7 +67,7 @@ function Learning({ now, ending, name, address, whole }) {
   return html`${plan && now.state !== "finished" ? html`<div class="stack" role="status">
       <div class="bar" aria-hidden="true"><div style=${{ width: `${(100 * step) / Math.max(1, plan.steps)}%` }}></div></div>
       <p>Step ${count(step)} of ${count(plan.steps)}${isRunning ? `, about ${duration(left)} left` : ", stopped"}${timing ? `; ${count(Math.round(timing.tokens_per_second))} ${measure.one ?? "token"}s a second` : ""}</p></div>` : null}
-    ${ending ? html`<div class="two"><div class="stack sheet"><h2>What it came to</h2><p>${ending.verdict}</p><p>${ending.ending}</p>${ending.accuracy ? html`<p>${ending.accuracy}</p>` : null}${ending.forecast ? html`<p>${ending.forecast}</p>` : null}</div>
+    ${ending ? html`<div class="two wide-right"><div class="stack sheet"><h2>What it came to</h2><p>${ending.headline}</p><p>${sentence(ending.verdict)}</p><p>${sentence(ending.ending)}</p>${ending.accuracy ? html`<p>${ending.accuracy}</p>` : null}</div>
       <div class="stack sheet"><h2>The ladder</h2><${Table} table=${ending.ladder} label="The ladder" /></div></div>` : null}
     <div class="sheet stack"><div class="head-row"><h2>Loss</h2><small>Drag across to zoom, double-click to see all.</small></div>
       <${Curves} label=${`Loss over ${count(step)} steps`} x=${loss.x} series=${loss.series} height=${340} range=${span} /></div>
@@ -119,7 +122,7 @@ function Histogram({ of, kind = "", label }) {
   return html`<svg class=${`histogram ${kind}`} viewBox="0 0 300 132" preserveAspectRatio="none" role="img" aria-label=${label}>
     ${of.counts.map((n, i) => html`<rect x=${i * width} width=${Math.max(0.5, width - 0.6)} y=${112 - 108 * (n / most)} height=${108 * (n / most)} />`)}
     ${zero === null ? null : html`<line x1=${zero} x2=${zero} y1="0" y2="112" />`}</svg>
-    <div class="head-row"><small>${Number(of.low).toPrecision(3)}</small><small>${label}</small><small>${Number(of.high).toPrecision(3)}</small></div>`;
+    <div class="ends"><small>${digits(of.low)}</small><small>${digits(of.high)}</small><small>${label}</small></div>`;
 }
 
 /** @param {{ now: Followed, ending: any, name: string, rest: string[], address: (id: string) => string }} props */
@@ -133,14 +136,15 @@ function Inside({ now, ending, name, rest, address }) {
   const steps = looks.map((one) => one.step);
   const hasAttention = now.run.heads > 0;
   return html`<${Lights} now=${now} address=${address} chosen=${layer?.path} />
-    ${layer ? html`<div class="two"><div class="sheet stack"><h2><code>${layer.path || "the whole"}</code> ${layer.kind}</h2>
+    ${layer ? html`<div class="two"><div class="sheet stack"><h2><${Code} text=${layer.path || "the whole"} /> ${layer.kind}</h2>
         ${looks.length > 1 ? html`<${Field} label=${`Look at step ${count(look.step)}`}><input type="range" min="0" max=${looks.length - 1} value=${at < 0 ? looks.length - 1 : at} aria-valuetext=${`step ${look.step}`} onInput=${(/** @type {any} */ event) => setAt(Number(event.target.value))} /><//>` : null}
         <${Histogram} of=${layer.values} label=${`activations: mean ${fixed(layer.mean, 3)}, deviation ${fixed(layer.deviation, 3)}`} />
         <${Histogram} of=${layer.gradients} kind="gradients" label=${`gradients: deviation ${Number(layer.gradient_deviation).toExponential(2)}`} />
-        <p class="quiet">${count(layer.width)} units, ${count(layer.examples)} values of each${layer.saturated === null ? "" : `; ${(100 * layer.saturated).toFixed(1)} % saturated`}${layer.always_zero === null ? "" : `; ${layer.always_zero} always zero`}.</p></div>
+        <p class="quiet">${count(layer.width)} units, ${count(layer.examples)} values of each${layer.saturated === null ? "" : `; ${(100 * layer.saturated).toFixed(1)} % saturated`}${layer.always_zero === null ? "" : `; ${layer.always_zero} always zero`}.</p>
+        ${ending ? html`<p><a href=${address(`numbers/${encodeURIComponent(layer.path)}`)}>Its formula and its numbers, one by one</a></p>` : null}</div>
       <div class="sheet stack"><h2>Over time</h2><${Curves} label="Deviation of the activations over time" x=${steps} series=${[{ name: "deviation of activations", values: over("deviation"), colour: "--blue" }]} height=${170} />
-        <${Curves} label="Deviation of the gradients over time" x=${steps} series=${[{ name: "deviation of gradients", values: over("gradient_deviation"), colour: "--orange" }]} height=${170} />
-        <${Table} label="All layers" table=${layersTable(look)} /></div></div>` : html`<p class="quiet">No look inside yet.</p>`}
+        <${Curves} label="Deviation of the gradients over time" x=${steps} series=${[{ name: "deviation of gradients", values: over("gradient_deviation"), colour: "--orange" }]} height=${170} /></div></div>
+      <details class="sheet"><summary>All layers as a table</summary><${Table} label="All layers" table=${layersTable(look)} /></details>` : html`<p class="quiet">No look inside yet.</p>`}
     ${ending && hasAttention ? html`<${Attention} name=${name} now=${now} />` : null}
     ${ending ? html`<section class="section"><h2>Pictures</h2><div class="pictures">${ending.figures.inside.map((/** @type {string} */ figure) => html`<${Picture} key=${figure} src=${`/api/runs/${encodeURIComponent(name)}/figures/${figure}`} alt=${figure.replaceAll("-", " ")} />`)}</div></section>` : null}`;
 }
@@ -170,7 +174,7 @@ function Attention({ name, now }) {
       : html`<div class="fields"><${Field} label="What it reads"><input value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /><//>
         <${Field} label="Layer"><select value=${layer} onChange=${(/** @type {any} */ event) => setLayer(Number(event.target.value))}>${range(now.run.depth).map((n) => html`<option value=${n}>${n}</option>`)}</select><//>
         <${Field} label="Head"><select value=${head} onChange=${(/** @type {any} */ event) => setHead(Number(event.target.value))}>${range(now.run.heads).map((n) => html`<option value=${n}>${n}</option>`)}</select><//></div>
-      <div class="pictures"><${Picture} src=${`${base}/attention-graph?${new URLSearchParams({ ...Object.fromEntries(query), layer: String(layer), head: String(head) })}`} alt=${`attention of layer ${layer}, head ${head}, on ${settled}`} />
+      <div class="section"><${Picture} src=${`${base}/attention-graph?${new URLSearchParams({ ...Object.fromEntries(query), layer: String(layer), head: String(head) })}`} alt=${`attention of layer ${layer}, head ${head}, on ${settled}`} />
         <${Picture} src=${`${base}/attention-maps?${query}`} alt=${`attention of every head on ${settled}`} /></div>`}</section>`;
 }
 /** @param {number} n */
@@ -187,11 +191,11 @@ function Mistakes({ ending, name }) {
     ${answers.examples ? html`<div class="sheet stack"><h2>Answers, one by one</h2><${Table} table=${answers.examples} label="Answers" /></div>` : null}`;
 }
 
-/** @param {{ ending: any, name: string, rest: string[], now: Followed }} props */
-function Numbers({ name, now }) {
+/** @param {{ ending: any, name: string, rest: string[], now: Followed, address: (id: string) => string }} props */
+function Numbers({ name, now, rest, address }) {
   const isText = ["list", "text"].includes(now.run.kind);
   const [text, setText] = useState(isText ? now.run.first?.[0]?.slice(0, 12) ?? "" : "");
-  const [path, setPath] = useState("");
+  const path = rest[0] ?? "";
   const [cell, setCell] = useState(/** @type {{ row: number, unit: number } | null} */ (null));
   const base = `/api/runs/${encodeURIComponent(name)}`;
   const seen = useAnswer((abort) => get(`${base}/modules`, { text }, abort), [name, text], 300);
@@ -205,15 +209,15 @@ function Numbers({ name, now }) {
     ${isText ? html`<div class="fields"><${Field} label="What the network reads"><input value=${text} onInput=${(/** @type {any} */ event) => { setText(event.target.value); setCell(null); }} /><//></div>` : html`<p class="quiet">It reads the first example of dev.</p>`}
     <${ErrorNotice} error=${seen.error ?? table.error} />
     <div class="two narrow-left"><div class="sheet stack"><h2>Modules</h2><div class="scroll" tabindex="0" role="region" aria-label="Modules" style=${{ maxHeight: "32rem", overflow: "auto" }}><ul>
-      ${modules.map((/** @type {any} */ one) => html`<li key=${one.path}><button type="button" class="plain" style=${{ paddingLeft: `${0.4 + 0.8 * one.depth}rem`, textAlign: "left", fontWeight: one.path === chosen ? 700 : 400 }} aria-pressed=${one.path === chosen} onClick=${() => { setPath(one.path); setCell(null); }}><code>${one.path.split(".").at(-1) || "the whole"}</code> <small>${one.kind} ${one.output.join("×")}${one.has_formula ? "" : " ·"}</small></button></li>`)}</ul></div>
-      <small>A dot: no formula of one line; look into its parts.</small></div>
-    <div class="section">${table.answer ? html`<div class="sheet stack"><div class="head-row"><h2><code>${chosen || "the whole"}</code></h2><span class="badge">${table.answer.kind}</span></div>
+      ${modules.map((/** @type {any} */ one) => html`<li key=${one.path}><button type="button" class="plain" style=${{ paddingLeft: `${0.4 + 0.8 * one.depth}rem`, textAlign: "left", fontWeight: one.path === chosen ? 700 : 400 }} aria-pressed=${one.path === chosen} onClick=${() => { go(address(`numbers/${encodeURIComponent(one.path)}`)); setCell(null); }}><code>${one.path.split(".").at(-1) || "the whole"}</code> <small>${one.kind} ${one.output.join("×")}${one.has_formula ? html` <i title="it has a formula">ƒ</i>` : null}</small></button></li>`)}</ul></div>
+      <small><i>ƒ</i>: it has a formula of one line; of the others look at the parts.</small></div>
+    <div class="section">${table.answer ? html`<div class="sheet stack"><div class="head-row"><h2><${Code} text=${chosen || "the whole"} /></h2><span class="badge">${table.answer.kind}</span></div>
         ${table.answer.formula ? html`<p class="equation">${table.answer.formula}</p>` : html`<p class="quiet">No formula is known for this kind of layer; its parts may have one.</p>`}
         <h3>What it put out; choose a number</h3><${NumberGrid} table=${table.answer.made} chosen=${cell} onChoose=${table.answer.formula ? setCell : null} />
         ${table.answer.given ? html`<details><summary>What it read</summary><${NumberGrid} table=${table.answer.given} chosen=${null} onChoose=${null} /></details>` : null}</div>` : null}
       <${ErrorNotice} error=${unit.error} />
       ${unit.answer ? html`<div class="sheet stack"><h2>One unit</h2><p class="equation">${unit.answer.expression} = ${fixed(unit.answer.measured, 6)}</p>
-        <ul class="stack">${Object.entries(unit.answer.symbols).map(([symbol, says]) => html`<li><code>${symbol}</code>: ${says}${Array.isArray(unit.answer.values[symbol]) ? html`, ${unit.answer.values[symbol].length} numbers` : html` = ${fixed(unit.answer.values[symbol], 5)}`}</li>`)}</ul>
+        <ul class="stack">${Object.entries(unit.answer.symbols).map(([symbol, says]) => html`<li><code>${symbol}</code>: ${says}${Array.isArray(unit.answer.values[symbol]) ? html`, ${unit.answer.values[symbol].length} numbers: <code>${unit.answer.values[symbol].slice(0, MOST_NUMBERS).map((/** @type {number} */ one) => fixed(one, 3)).join(", ")}${unit.answer.values[symbol].length > MOST_NUMBERS ? ", …" : ""}</code>` : html` = ${fixed(unit.answer.values[symbol], 5)}`}</li>`)}</ul>
         <p><button type="button" class="primary" onClick=${() => open(unit.answer)}>Walk through its graph, forward and backward</button></p></div>` : null}</div></div>`;
 }
 

@@ -1,6 +1,6 @@
 // Speak: the decoding tree, the beam, samples with where they may come from, and the surprise of any text.
 // @ts-check
-import { ErrorNotice, Field, Slider, fixed, get, go, html, percent, post, useAnswer, useState } from "../kit.js";
+import { ErrorNotice, Field, Slider, fixed, get, go, html, percent, post, sentence, useAnswer, useState } from "../kit.js";
 
 const COLUMN = 132, ROW = 34;
 
@@ -29,7 +29,7 @@ function Tree({ run, runs }) {
   const tree = useAnswer((abort) => post("/api/speak/tree", asked, abort), [JSON.stringify(asked)]);
   const most = Math.min(50, facts.answer?.vocab_size ?? 27);
   const seen = tree.answer;
-  return html`<section class="two narrow-left"><div class="sheet stack">
+  return html`<section class="two narrow-left"><div class="sheet stack stay">
       <${Field} label="Run"><select value=${run} onChange=${(/** @type {any} */ event) => go(`#/speak/${encodeURIComponent(event.target.value)}`)}>${runs.map((one) => html`<option value=${one.name} selected=${one.name === run}>${one.name}</option>`)}</select><//>
       <${Field} label="Beginning"><input class="code-field" value=${prompt} autocomplete="off" spellcheck="false" onInput=${(/** @type {any} */ event) => { setPrompt(event.target.value); setPath([]); }} /><//>
       <${Slider} label="Temperature" value=${temperature} min=${0} max=${2} step=${0.05} shown=${temperature === 0 ? "0, the likeliest" : temperature.toFixed(2)} onInput=${setTemperature} />
@@ -41,7 +41,7 @@ function Tree({ run, runs }) {
       <small>${seed === null ? "It goes on by the likeliest token." : `Drawn with seed ${seed}.`}</small></div>
     <div class="section"><${ErrorNotice} error=${tree.error ?? facts.error} />
       ${seen ? html`<div class="sheet flush"><div class="tree" tabindex="0" role="region" aria-label="The decoding tree"><${Levels} levels=${seen.levels} path=${path} onWalk=${(/** @type {number[]} */ chosen) => { setPath(chosen); }} /></div></div>
-        <p><b class="mono" data-testid="decoded">${seen.text}</b> <span class="quiet">costs ${fixed(seen.nats, 2)} nats after its beginning, a probability of ${Math.exp(-seen.nats).toPrecision(3)}</span></p>
+        <p><b class="mono" data-testid="decoded">${seen.text}</b> <span class="quiet">costs ${fixed(seen.nats, 2)} nats after its beginning, a probability of ${Math.exp(-seen.nats).toPrecision(3)}.${seen.levels.some((/** @type {any} */ level) => level.branches.some((/** @type {any} */ one) => one.is_end)) ? " The sign · is the end." : ""}</span></p>
         ${seen.beam ? html`<${Beam} beam=${seen.beam} />` : null}` : html`<p class="quiet">${tree.busy ? "Loading the network, once …" : ""}</p>`}
       <${Samples} run=${run} prompt=${prompt} temperature=${temperature} topK=${topK} topP=${topP} /></div></section>`;
 }
@@ -88,8 +88,8 @@ function Samples({ run, prompt, temperature, topK, topP }) {
   const seen = found.answer;
   return html`<div class="sheet stack"><div class="head-row"><h2>Samples, and where they come from</h2><button type="button" class="small" onClick=${() => setSeed(seed + 1)}>Others</button></div>
     <${ErrorNotice} error=${found.error} />
-    ${seen ? html`<p class="quiet">${seen.drawing}</p><ul>${seen.samples.map((/** @type {any} */ one) => html`<li class="sample"><span class="text"><${Copied} text=${one.text} span=${one.provenance.copied} /></span>
-      <small>${one.words}${one.provenance.where === "new" ? `; nearest in train ${one.provenance.nearest}, ${one.provenance.distance} edit${one.provenance.distance === 1 ? "" : "s"} away` : one.provenance.where ? `; in ${one.provenance.where}` : ""}; ${fixed(one.nats, 2)} nats</small>
+    ${seen ? html`${seen.drawing ? html`<p class="quiet">${seen.drawing}</p>` : null}<ul>${seen.samples.map((/** @type {any} */ one) => html`<li class="sample"><span class="row"><span class="text"><${Copied} text=${one.text} span=${one.provenance.copied} /></span>${one.provenance.where ? html`<span class=${`badge ${one.provenance.where === "new" ? "sound" : "suspicious"}`}>${one.provenance.where === "new" ? "new" : `in ${one.provenance.where}`}</span>` : null}</span>
+      <small>${sentence(one.words)}${one.provenance.where === "new" ? `; nearest in train ${one.provenance.nearest}, ${one.provenance.distance} edit${one.provenance.distance === 1 ? "" : "s"} away` : ""}; ${fixed(one.nats, 2)} nats in all.</small>
       ${one.provenance.n_sharing ? html`<details><summary><small>${one.provenance.n_sharing} of train have “${one.provenance.copied}”</small></summary><div class="chips">${one.provenance.sharing.map((/** @type {string} */ item) => html`<span class="chip"><${Copied} text=${item} span=${one.provenance.copied} /></span>`)}</div></details>` : null}</li>`)}</ul>` : null}</div>`;
 }
 
@@ -110,7 +110,7 @@ function Surprise({ run, runs }) {
     <div class="two"><${Field} label="Any text"><input class="code-field" value=${text} placeholder="emma" onInput=${(/** @type {any} */ event) => setText(event.target.value)} /><//>
       <${Field} label="Beside it"><select value=${other} onChange=${(/** @type {any} */ event) => setOther(event.target.value)}><option value="">nothing</option>${runs.filter((one) => one.name !== run).map((one) => html`<option value=${one.name}>${one.name}</option>`)}</select><//></div>
     <${ErrorNotice} error=${text ? found.error : null} />
-    ${(text ? found.answer?.runs ?? [] : []).map((/** @type {any} */ one) => html`<div class="stack"><p><b>${one.run}</b>: ${fixed(one.mean)} nats a token, ${fixed(one.nats, 2)} in all</p>
-      <div class="surprise">${one.surprises.map((/** @type {any} */ letter, /** @type {number} */ i) => html`<button type="button" class="letter" key=${i} style=${{ "--heat": Math.min(1, (letter.nats === "inf" ? 9 : letter.nats) / 6) }} aria-label=${`${letter.token}: ${fixed(letter.nats, 2)} nats`} onFocus=${() => setChosen(letter)} onMouseEnter=${() => setChosen(letter)} onClick=${() => setChosen(letter)}>${letter.token === " " ? "␣" : letter.token === "\n" ? "↵" : letter.token}</button>`)}</div></div>`)}
+    <div class="two">${(text ? found.answer?.runs ?? [] : []).map((/** @type {any} */ one) => html`<div class="stack"><p><b>${one.run}</b>: ${fixed(one.mean)} nats a token, ${fixed(one.nats, 2)} in all</p>
+      <div class="surprise">${one.surprises.map((/** @type {any} */ letter, /** @type {number} */ i) => html`<button type="button" class="letter" key=${i} style=${{ "--heat": Math.min(1, (letter.nats === "inf" ? 9 : letter.nats) / 6) }} aria-label=${`${letter.token}: ${fixed(letter.nats, 2)} nats`} onFocus=${() => setChosen(letter)} onMouseEnter=${() => setChosen(letter)} onClick=${() => setChosen(letter)}>${letter.token === " " ? "␣" : letter.token === "\n" ? "↵" : letter.token}</button>`)}</div></div>`)}</div>
     ${chosen && text ? html`<p class="quiet" role="status">“${chosen.token}” after “${chosen.context}”: ${fixed(chosen.nats, 3)} nats, ${percent(chosen.probability)}, place ${chosen.rank}; expected “${chosen.expected}”${chosen.counted === undefined || chosen.counted === null ? "" : `; counting alone gives it ${percent(chosen.counted)}`}.</p>` : null}</section>`;
 }

@@ -24,9 +24,9 @@ export function Xray() {
       <section class="sheet" aria-busy=${found.busy}><div class="head-row"><h2>How shapes flow</h2><small>${seen ? `${count(seen.parameters)} parameters` : ""}</small></div>
         ${seen ? html`<ol class="flow">${seen.rows.map((/** @type {any} */ row) => html`<li class=${`layer ${seen.failure && row.path === seen.failure.path ? "wrong" : ""}`}>
           <div><div class="name">${row.path || "whole"} <small>${row.kind}</small></div><div class="shape">${row.inputs.join(", ") || "not called"}${row.outputs.length ? ` → ${row.outputs.join(", ")}` : ""}</div></div>
-          <div class="meter"><div class="bar"><div style=${{ width: `${(100 * row.parameters) / most("parameters")}%` }}></div></div><span class="right">${count(row.parameters)}</span></div>
-          <div class="meter flops"><div class="bar"><div style=${{ width: `${(100 * row.flops) / most("flops")}%` }}></div></div><span class="right">${count(row.flops)}</span></div></li>`)}</ol>
-          <p class="row"><small>Blue: its own parameters. Orange: its own FLOPs, counted as torch dispatched them.</small></p>` : html`<p class="quiet">${found.busy ? "Loading torch, once …" : ""}</p>`}
+          <div><div class="meter"><div class="bar"><div style=${{ width: `${(100 * row.parameters) / most("parameters")}%` }}></div></div><span class="right">${count(row.parameters)}</span></div>
+          <div class="meter flops"><div class="bar"><div style=${{ width: `${(100 * row.flops) / most("flops")}%` }}></div></div><span class="right">${count(row.flops)}</span></div></div></li>`)}</ol>
+          <p class="after"><small>Blue: its own parameters. Orange: its own FLOPs, counted as torch dispatched them. Shapes: b batch, c channels, h height, w width, t time, f features.</small></p>` : html`<p class="quiet">${found.busy ? "Loading torch, once …" : ""}</p>`}
       </section></div>`;
 }
 
