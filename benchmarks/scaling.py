@@ -1,6 +1,6 @@
 """What a second core brings: one training in two processes or with two threads, and two trainings at once.
 
-    python benchmarks/scaling.py [--rounds 3] [--steps 6] [--size large] [--write docs/scaling.json]
+    python benchmarks/scaling.py [--rounds 3] [--steps 6] [--size large] [--write FILE | --json]
 
 The large transformer trains on windows of 64 tokens. Four arms take turns, so that what else the machine does meets all
 of them alike, and the median of a step's seconds counts:
@@ -279,6 +279,7 @@ def main() -> None:
     parser.add_argument("--compare-steps", type=int, default=300, help="0 leaves compare out")
     parser.add_argument("--traffic", action="store_true", help="only bytes over the network, beside the cost model")
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--json", action="store_true", help="print one JSON object, of seconds, as the last line")
     parser.add_argument("--memory", action="store_true", help="only what a process holds, beside the cost model")
     asked = parser.parse_args()
     if asked.memory:
@@ -311,6 +312,8 @@ def main() -> None:
         print(words.format_map(found["compare"]))
     if asked.write:
         asked.write.write_text(json.dumps(found, indent=1) + "\n")
+    if asked.json:
+        print(json.dumps(found))
 
 
 if __name__ == "__main__":

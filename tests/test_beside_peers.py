@@ -1,0 +1,57 @@
+"""The table of all benchmarks beside their peers: ratios, who is called faster, and the exponents of growth."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def table(monkeypatch):
+    """The module as `make bench` finds it."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("beside_peers")
+
+
+def points(*seconds_and_losses):
+    return [{"step": 10 * i, "seconds": s, "dev": dev} for i, (s, dev) in enumerate(seconds_and_losses, start=1)]
+
+
+def test_a_ratio_is_of_the_turns_and_nobody_is_faster_where_they_disagree(table):
+    row = table.beside("sort", "peer", [2.0, 6.0, 4.0], [1.0, 1.0, 1.0])
+    assert (row.theirs, row.ours, row.spread, row.faster) == ("4 s", "1 s", "4× [2..6]", "ours")
+    assert table.beside("sort", "peer", [2.0, 0.5], [1.0, 1.0]).faster == "level"
+    assert table.beside("sort", "peer", [0.9, 0.5], [1.0, 1.0]).faster == "theirs"
+
+
+def test_training_is_compared_at_the_loss_that_theirs_reached(table):
+    theirs, ours = points((10, 2.5), (20, 2.0), (30, 2.1)), points((1, 2.2), (2, 2.0), (3, 1.9))
+    (row,) = table.training_rows({"names": {"theirs": theirs, "ours": ours}})
+    assert (row.task, row.theirs, row.ours) == ("train on names to 2.0000", "20 s", "2 s")
+    assert row.middle == 10
+    assert row.faster == "ours"
+
+
+def test_a_loss_that_ours_did_not_reach_counts_for_theirs(table):
+    (row,) = table.training_rows({"names": {"theirs": points((10, 2.0)), "ours": points((1, 2.2))}})
+    assert (row.ours, row.faster) == ("not reached", "theirs")
+
+
+def test_the_exponent_is_the_power_that_was_put_in(table):
+    curve = [table.growth.Point(n, 3e-6 * n**1.5, 0) for n in (10, 100, 1000, 10_000)]
+    assert table.growth.exponent(curve) == pytest.approx(1.5)
+    assert len(table.growth.upper_half(curve)) == 2
+
+
+def test_the_page_names_every_row_in_which_a_peer_is_not_behind(table):
+    slow = table.beside("a block", "GPT-2", [0.9, 0.8], [1.0, 1.0])
+    fast = table.beside("counting", "nltk", [9.0, 8.0], [1.0, 1.0])
+    curves = {"rows": [table.growth.Point(n, n / 1e3, n) for n in (10, 100)]}
+    page = table.page([slow, fast], [table.Own("first screen", "2.0 s")], curves, {"2026-11-18"})
+    behind = next(line for line in page.splitlines() if line.startswith("**Where"))
+    assert "a block beside GPT-2" in behind
+    assert "nltk" not in behind
+    assert "| first screen | 2.0 s |" in page
+    assert "1.00, upper half 1.00" in page
