@@ -7,6 +7,7 @@ import io
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -294,6 +295,22 @@ def test_a_client_that_leaves_frees_its_rows(writer):
         httpx.post(f"{address}/v1/completions", json={**ENDLESS, "n": 2}, timeout=0.2)
     wait_until(lambda: service.generation.n_running == 0)
     assert service.metrics.given_up == before + 2
+
+
+def test_nothing_is_written_to_a_client_that_left_while_its_text_piled_up(writer, caplog):
+    """The event loop is held up, as by a busy machine, so that many pieces wait for it when the client is gone."""
+    address, service = writer
+    body = json.dumps({**ENDLESS, "stream": True, "n": 2}).encode()
+    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as client:
+        client.sendall(Connection(client.getpeername()[1]).head("POST", "/v1/completions", len(body)) + body)
+        assert client.recv(100)
+        ((ticket, _),) = service.generation._running
+        drawn = service.metrics.drawn_tokens
+        ticket.loop.call_soon_threadsafe(wait_until, lambda: service.metrics.drawn_tokens > drawn + 100)
+        wait_until(lambda: service.metrics.drawn_tokens > drawn + 20)
+    wait_until(lambda: service.generation.n_running == 0)
+    assert httpx.get(f"{address}/health").status_code == 200  # after whatever the loop had still to do
+    assert not caplog.records
 
 
 def test_a_full_queue_answers_429_and_says_when_to_come_back(writer, monkeypatch):

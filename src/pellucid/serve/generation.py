@@ -53,7 +53,9 @@ class Ticket:
         self._n_drawing = self.n_open  # in the thread that draws
         self._held: list[Said] = []
         self.loop = asyncio.get_running_loop()
-        self._arrived: asyncio.Queue[list[Said] | Exception] = asyncio.Queue()
+        self._arrived: list[Said] = []
+        self._fault: Exception | None = None
+        self._has_news = asyncio.Event()
 
     def collect(self, found: list[Said]) -> list[Said]:
         """What is handed over now: of a stream each piece, else all at the end. In the thread that draws."""
@@ -66,13 +68,24 @@ class Ticket:
 
     def put(self, found: list[Said] | Exception) -> None:
         """More of it, or why there is no more. In its event loop."""
-        self._arrived.put_nowait(found)
+        if isinstance(found, Exception):
+            self._fault = found
+        else:
+            self._arrived += found
+        self._has_news.set()
 
     async def next(self) -> list[Said]:
-        """What has come; it waits until something has. A fault of ours is raised."""
-        found = await self._arrived.get()
-        if isinstance(found, Exception):
-            raise found
+        """Everything that has come; it waits until something has. A fault of ours is raised.
+
+        What piled up is taken at once, so that a stream never writes twice without giving the event loop a turn: in
+        that turn it is told that its client has left.
+        """
+        await self._has_news.wait()
+        found, self._arrived = self._arrived, []
+        if self._fault is None:
+            self._has_news.clear()
+        elif not found:
+            raise self._fault
         self.n_open -= sum(bool(one.piece.finish) for one in found)
         return found
 
