@@ -196,6 +196,15 @@ def test_trees_see_what_is_missing_and_categories_as_such():
     assert accuracy(models["logistic regression"].answers(sides.dev), sides.dev.targets) < 0.9
 
 
+def test_classes_of_one_row_are_boosted_without_an_early_stop(penguins, monkeypatch):
+    """As the states of vega's airports: one has a single airport, which cannot stand on both sides of a tenth."""
+    monkeypatch.setattr(simple_models, "STOPS_EARLY", 100)
+    targets = np.where(penguins.train.targets == 0, 1, penguins.train.targets)
+    targets[0] = 0
+    one_of_a_kind = replace(penguins, train=replace(penguins.train, targets=targets))
+    assert "gradient boosting" in named(one_of_a_kind)
+
+
 def test_what_takes_long_to_boost_has_fewer_columns_and_rounds_and_the_name_says_so(penguins, monkeypatch):
     assert named(penguins)["gradient boosting"].n_parameters > 0
     monkeypatch.setattr(simple_models, "BOOSTING_WORK", 2.5e8)

@@ -300,10 +300,11 @@ def _fit_gradient_boosting(sides: ExampleSides) -> FittedModel:
     some, name = _thinned(sides.train, MOST_BOOSTED_ROWS), TREES
     read = _tree_reader(sides.preparation)
     rows, is_classes = read(some), sides.task == "classification"
-    there = np.unique(some.targets) if is_classes else np.zeros(1, dtype=np.int64)
+    there, n_of_each = np.unique(some.targets, return_counts=True) if is_classes else (np.zeros(1, dtype=np.int64), [2])
     if is_classes and len(there) < 2:
         return _fit_majority(sides)._replace(name=name)  # one class alone has no boundary to find
-    is_stopped = len(rows) >= STOPS_EARLY
+    # The tenth is stratified: a class of one row cannot stand on both sides.
+    is_stopped = len(rows) >= STOPS_EARLY and min(n_of_each) > 1 and len(rows) >= 10 * len(there)
     n_numbers = len(sides.preparation.numeric)
     is_category = np.array([False] * n_numbers + [size <= MOST_CODES for size in sides.preparation.category_sizes])
     if rows.shape[1] > MOST_BOOSTED_COLUMNS:
@@ -316,6 +317,7 @@ def _fit_gradient_boosting(sides: ExampleSides) -> FittedModel:
             return read_all(examples)[:, kept]
 
     rounds = boosting_rounds(len(rows), rows.shape[1], n_trees=len(there) if len(there) > 2 else 1)
+    rounds = rounds if is_stopped else min(rounds, USUAL_ROUNDS)
     boosting = HistGradientBoostingClassifier if is_classes else HistGradientBoostingRegressor
     model = boosting(
         max_iter=rounds,
