@@ -38,7 +38,8 @@ from pellucid.lab.app import Lab, build_lab
 from pellucid.lab.session import Session
 from pellucid.lab.uploads import ReceivedFolder, safe_name
 from pellucid.lab.workers import Worker
-from pellucid.runs import find_writer, open_run
+from pellucid.records import Evaluation, Replan
+from pellucid.runs import RunWriter, find_writer, open_run
 
 STATIC = Path(pellucid.__file__).parent / "lab" / "static"
 NAMES = sorted(
@@ -539,6 +540,23 @@ def test_the_page_of_a_run_that_came_late_is_told_everything(visitor):
     assert {"plan", "run", "baselines", "state", "evaluations"} <= set(news)
     assert follower.news() == {}
     assert time.monotonic() - begun < 60  # not a measurement: it must not wait for anything
+
+
+def test_a_plan_that_changes_takes_back_nothing_that_was_told(visitor, tmp_path):
+    """Only the first news is everything: a page that began anew at each change of the plan lost the steps before it."""
+    record = json.loads((visitor.lab.runs / "small" / "run.json").read_text())
+    record = {name: value for name, value in record.items() if name not in ("format", "sha256")}
+    with RunWriter.create(tmp_path / "run", record, n_bytes=1_000) as run:
+        run.append("evaluations", Evaluation(0, 3.3, 3.4))
+        run.flush()
+        follower = RunFollower(run.path)
+        assert follower.news()["is_anew"] is True
+        run.append("replans", Replan(1, 40))
+        run.append("evaluations", Evaluation(1, 3.1, 3.2))
+        run.flush()
+        news = follower.news()
+        assert (news["plan"]["steps"], len(news["evaluations"])) == (40, 1)
+        assert "is_anew" not in news
 
 
 def test_a_table_without_a_chosen_column_is_shown_with_the_likeliest(tmp_path):

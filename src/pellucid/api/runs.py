@@ -140,12 +140,14 @@ class RunFollower:
     def news(self) -> dict[str, Any]:
         """What is new, by name: logs as lists of records, state, plan, baselines; {} where nothing is.
 
-        `is_anew` says that what was told before holds no longer; `damage` what is wrong with a log.
+        `is_anew` says that this is everything, and what was told before holds no longer; `damage` what ails a log.
         """
         found = self._read_on()
         if found.get("is_anew"):
             self._places, self._sizes, self._said = {}, {}, {}
-            found = {**self._read_on(), "is_anew": True}
+            found = self._read_on()
+        if not self._said:
+            found["is_anew"] = True
         if "replans" in found or not self._said:
             run = open_run(self.path)
             self._tell(found, "plan", as_plain(run.plan))

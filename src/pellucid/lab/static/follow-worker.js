@@ -15,7 +15,7 @@ function follow(port, run) {
     source.onmessage = (event) => {
       const found = followed.get(run);
       if (!found) return;
-      if (event.data.includes('"is_anew": true') || event.data.includes('"run": ')) found.told = [];
+      if (event.data.includes('"is_anew": true')) found.told = [];
       found.told.push(event.data);
       found.ports.forEach((_, each) => each.postMessage({ run, data: event.data }));
     };

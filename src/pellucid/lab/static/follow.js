@@ -41,7 +41,7 @@ function listen(run, listener) {
 
 /** What came, put to what was there. @param {Followed} before @param {any} news @returns {Followed} */
 export function merge(before, news) {
-  const now = news.is_anew || news.run ? { ...nothing(), said: before.said } : { ...before };
+  const now = news.is_anew ? { ...nothing(), said: before.said } : { ...before };
   for (const name of ["state", "said", "run", "plan", "baselines", "exit_code", "health_findings"]) if (name in news) /** @type {any} */ (now)[name] = news[name];
   for (const log of LOGS) if (news[log]) now[log] = now[log].concat(news[log]);
   return now;

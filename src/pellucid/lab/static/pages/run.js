@@ -16,7 +16,7 @@ export function RunPage({ words }) {
   const [name, tab = "learning", ...rest] = words;
   const live = useRun(name);
   const now = live.value;
-  const whole = useAnswer((abort) => (now.state ? get(`/api/runs/${encodeURIComponent(name)}`, {}, abort) : Promise.resolve(null)), [name, now.state, Boolean(now.run)]);
+  const whole = useAnswer((abort) => (now.run ? get(`/api/runs/${encodeURIComponent(name)}`, {}, abort) : Promise.resolve(null)), [name, now.state, Boolean(now.run)]);
   const [error, setError] = useState(/** @type {any} */ (null));
   const ending = whole.answer?.ending;
   const act = (/** @type {string} */ what) => post(`/api/runs/${encodeURIComponent(name)}/${what}`).then(() => setError(null), setError);
