@@ -60,6 +60,7 @@ PROOFS = (
         "--requests 100000 --half-open 1000",
         "--requests 2000 --half-open 200",
     ),
+    Proof("trust.exploits", "published exploits of other labs and servers: none succeeds", "", "", has_seed=False),
     Proof(
         "trust.processes",
         "1, 2 and 4 processes agree to 1e-5; killed workers restart; no worker outlives its launcher",

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError, quoted
+from pellucid.options import types_of
 from pellucid.runs import find_writer, holds_run, is_finished, new_run_path
 from pellucid.runs.run import BASE
-from pellucid.training.options import all_options, flag_called
+from pellucid.training.options import TrainOptions, all_options, flag_called, network_settings
 from pellucid.training.run_data import run_name_for
 
 MOST_AT_ONCE = 2
@@ -38,10 +40,9 @@ class TrainingProcesses:
         self._require_room()
         model = str(options.get("model") or "")
         run = new_run_path(name, f"{run_name_for(source)}{f'-{model}' if model else ''}", self.base)
-        words = [source, "--name", run.name]
+        words = [source, f"--name={run.name}", f"--runs={self.base.resolve()}"]
         for option, value in options.items():
-            if option not in all_options():
-                raise PellucidError(f"there is no option called {quoted(option)}", fix="Leave it out")
+            _require_value(option, value)
             words += spell_option(option, value)
         self._launch(run.name, ["train", *words])
         return run.name
@@ -95,9 +96,7 @@ class TrainingProcesses:
         # A session of its own: neither the end of this process nor Ctrl-C in its terminal reaches it.
         try:
             self._started[name] = subprocess.Popen(
-                [sys.executable, "-m", "pellucid", *words, "--runs", str(self.base.resolve())]
-                if "--resume" not in words
-                else [sys.executable, "-m", "pellucid", *words],
+                [sys.executable, "-m", "pellucid", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -109,15 +108,26 @@ class TrainingProcesses:
 
 
 def spell_option(name: str, value: object) -> list[str]:
-    """An option as words of a command line; one that was not set is none.
+    """An option as words of a command line; one that was not set is none. A value is never a word of its own.
 
-    >>> spell_option("n_heads", 4), spell_option("minutes", 0.5), spell_option("drop_missing_target", True)
-    (['--heads', '4'], ['--minutes', '0.5'], ['--drop-missing-target'])
+    >>> spell_option("n_heads", 4), spell_option("target", "--help"), spell_option("drop_missing_target", True)
+    (['--heads=4'], ['--target=--help'], ['--drop-missing-target'])
     """
     flag = f"--{flag_called(name)}"
     if value is None or value == "" or value is False:
         return []
-    return [flag] if value is True else [flag, str(value)]
+    return [flag] if value is True else [f"{flag}={value}"]
+
+
+def _require_value(name: str, value: object) -> None:
+    """Refuse before a process begins what it would refuse at once."""
+    declared = all_options().get(name)
+    if declared is None:
+        raise PellucidError(f"there is no option called {quoted(name)}", fix="Leave it out")
+    settings = {setting: type_ for setting, (_, type_) in network_settings().items()}
+    type_ = {**settings, **types_of(DataOptions), **types_of(TrainOptions)}.get(name, str)
+    if value not in (None, "", False) and (declared.choices or type_ in (int, float)):
+        declared.check(declared.noun or name.replace("_", " "), value, type_)
 
 
 def _is_training(number: int) -> bool:

@@ -48,7 +48,7 @@ from pellucid.runs.logs import read_log
 from pellucid.runs.seal import damage_in, read_ending, read_seal
 
 BASE = Path("runs")
-NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")  # no dash at first: that is an option
 LARGEST_FILE = 64 << 20  # of vocabulary.json and preparation.json
 KINDS = ("list", "text", "pairs", "table", "images")
 
