@@ -7,6 +7,7 @@ import http.client
 import io
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -21,6 +22,7 @@ from urllib.parse import quote
 
 import pytest
 from PIL import Image
+from trust.door_matrix import all_rows, compare
 from trust.lab_door import SHORT, attack
 
 import pellucid
@@ -155,6 +157,16 @@ def test_without_a_cookie_only_the_empty_page_is_shown(visitor):
         assert visitor.ask("POST", "/api/train/start", start, **wrong)[0] in (401, 403, 415)
     assert visitor.ask("GET", "/api/train/start")[0] == 405
     assert len(list_runs(visitor.lab.runs)) == before
+
+
+def test_the_labs_door_lets_through_exactly_what_the_table_says():
+    """The long version is trust/door_matrix.py: all 960,000 combinations."""
+    rows = list(all_rows())
+    allowed = [row for row in rows if row.is_allowed()]
+    assert (len(rows), len(allowed)) == (960_000, 240)
+    n_tried, n_passed, wrong = compare([*random.Random(1).sample(rows, 5_000), *allowed])
+    assert wrong == []
+    assert 240 <= n_passed < n_tried / 10
 
 
 TRAVERSALS = [
