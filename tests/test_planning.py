@@ -42,7 +42,7 @@ def test_with_steps_the_plan_is_the_same_every_time(task):
     plans = [choose_plan(find_network("mlp", "list"), task, wishes) for _ in range(2)]
     assert plans[0] == plans[1]
     config, plan = plans[0]
-    assert (plan.steps, plan.evaluate_every, plan.sample_every, plan.save_every) == (100, 5, 12, 10)
+    assert (plan.steps, plan.evaluate_every, plan.sample_every, plan.save_every) == (100, 10, 12, 10)
     assert config == find_network("mlp", "list").of_size("medium", 27, 16)
 
 
@@ -260,7 +260,19 @@ def test_answers_are_timed_as_they_are_written_token_by_token(monkeypatch):
 
 def test_a_number_of_steps_is_evaluated_on_a_part_that_does_not_depend_on_the_pace(task):
     _, plan = choose_plan(find_network("gru", "list"), task, TrainOptions(steps=100))
-    assert plan.evaluated == (planning.EVALUATED if task.n_evaluated("dev") > planning.EVALUATED else 0)
+    assert 0 < plan.evaluated <= planning.EVALUATED
+    assert choose_plan(find_network("gru", "list"), task, TrainOptions(steps=100))[1] == plan
+
+
+@pytest.mark.parametrize("steps", [300, 2_000, 50_000])
+def test_evaluations_of_a_number_of_steps_are_a_bounded_share_of_what_is_learned_from(task, steps):
+    _, plan = choose_plan(find_network("gru", "list"), task, TrainOptions(steps=steps))
+    learned = steps * plan.batch_size / len(task.sides.train_items) * task.n_train
+    n_evaluations = steps // plan.evaluate_every
+    evaluated = plan.evaluated or task.n_evaluated("dev")
+    assert 2 * (1 + n_evaluations) * evaluated <= 1.1 * planning.LOOKING * planning.EVALUATED_IN_A_STEP * learned
+    assert n_evaluations >= planning.FEWEST_EVALUATIONS
+    assert (plan.evaluated == 0) == (steps == 50_000)  # all of dev, where there is time for it
 
 
 def test_what_memory_cannot_hold_is_refused_before_it_is_made(task):

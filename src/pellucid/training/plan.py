@@ -34,12 +34,15 @@ from pellucid.training.trainer import TrainingState, build_training
 SMALL = 30_000  # parameters up to which a second thread waits more than it works
 MOST_THREADS = 4
 EVALUATIONS, SAMPLINGS, SAVES = 20, 8, 10
-FEWEST_EVALUATIONS = 6  # where even the fewest predictions take long
+FEWEST_EVALUATIONS = 10  # with fewer nothing could be said of more steps
 TRIED_SECONDS, TRIED_STEPS, WARM_STEPS = 3.0, 60, 4
 LEAST_COMPILING = 20.0  # seconds that torch.compile takes: it is tried where half the time of all steps is more
 TRIED = 0.01  # of the budget, at most, to try a size
 SPEEDS_UP = 0.6  # a network with a share s of the weights takes a share s^0.6 of the time
-EVALUATED = 25_000  # predictions of dev in an evaluation, where a number of steps is asked for
+EVALUATED = 25_000  # predictions of dev in an evaluation, at most, where a number of steps is asked for
+ENOUGH_EVALUATED = 2_000  # of dev in an evaluation; rather fewer evaluations than fewer of them, but never below
+LEAST_EVALUATED = 500
+EVALUATED_IN_A_STEP = 3  # predictions that are evaluated in the time that one is learned from
 TRIED_PREDICTIONS = 4_000  # that evaluations are timed on
 LEAST_STEPS = 20  # that are made even where there is no time for them
 ENOUGH_STEPS = 1_500  # that are made however often the data are seen, unless dev rises; and
@@ -126,16 +129,22 @@ def choose_plan(
         reasons.append(Statement("counting-scores", {"parameters": _n_parameters_alone(card, config)}))
     reasons += [*loss_reasons(task, plan), *device_reasons(plan, options, trials.world)]
     if options.steps:
-        epochs = options.steps / build_training(card, config, plan, task).batches.per_epoch
+        per_epoch = build_training(card, config, plan, task).batches.per_epoch
+        epochs = options.steps / per_epoch
         config, why = with_dropout(card, config, epochs, options)
-        evaluated = EVALUATED if task.n_evaluated(task.measure.side) > EVALUATED else 0
+        n_dev = task.n_evaluated(task.measure.side)
+        looked_at = LOOKING * EVALUATED_IN_A_STEP * epochs * n_train
+        n_evaluations, evaluated = evaluations_within(looked_at, n_dev)
+        evaluated = min(evaluated or n_dev, EVALUATED)
+        plan = with_steps(plan, options.steps, options.training, n_evaluations)
         plan = with_shift(plan, config, epochs, options)._replace(is_mixed=is_mixed(task, epochs))
         if options.compile or options.precision == "auto":
             tried = _try(card, config, plan, task, options, time.monotonic(), trials)
             tried, tries = _faster_ways(card, config, tried, task, options, trials, lambda pace: options.steps)
             plan = plan._replace(precision=tried.plan.precision, is_compiled=tried.plan.is_compiled)
             reasons += tries
-        return config, plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated)
+        plan = plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated if evaluated < n_dev else 0)
+        return config, plan
     deadline = time.monotonic() + 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent)
     tried = _try(card, config, plan, task, options, deadline, trials)
     while sizes.guessed and size != SIZES[0] and tried.n_steps < tried.enough:
@@ -231,7 +240,7 @@ def _try(
     state, pace = trials.pace(card, config, plan, task, min(TRIED_SECONDS, TRIED * 60 * options.minutes))
     n_dev = task.n_evaluated(task.measure.side)
     left = max(1.0, deadline - time.monotonic() - pace.finishing)
-    n_evaluations, evaluated = _evaluations_within(LOOKING * left, pace, n_dev)
+    n_evaluations, evaluated = evaluations_within(LOOKING * left / pace.prediction, n_dev)
     looking = 2 * (1 + n_evaluations) * pace.prediction * (evaluated or n_dev)
     per_epoch, n_parameters = state.batches.per_epoch, state.model.n_parameters
     enough = min(1.0, TOKENS_OF_A_WEIGHT[plan.start] * n_parameters / task.n_train) * per_epoch
@@ -308,13 +317,18 @@ def _smaller_batch(tried: _Tried, task: Task) -> int:
     return batch_size if batch_size < tried.plan.batch_size else 0
 
 
-def _evaluations_within(seconds: float, pace: Pace, n_dev: int) -> tuple[int, int]:
-    """How many evaluations there is time for, and of how many predictions of dev, and as many of train; 0: of all."""
-    fitting = int(seconds / (2 * (1 + EVALUATIONS) * pace.prediction))
-    if fitting >= min(n_dev, TRIED_PREDICTIONS):
-        return EVALUATIONS, fitting if fitting < n_dev else 0
-    n_evaluations = int(seconds / (2 * pace.prediction * min(n_dev, TRIED_PREDICTIONS))) - 1
-    return max(FEWEST_EVALUATIONS, n_evaluations), TRIED_PREDICTIONS if n_dev > TRIED_PREDICTIONS else 0
+def evaluations_within(n_predictions: float, n_dev: int) -> tuple[int, int]:
+    """How many evaluations so many predictions have room for, and of how many of dev, and of train; 0: of all.
+
+    >>> evaluations_within(900_000, 21_000), evaluations_within(126_000, 21_000), evaluations_within(44_000, 21_000)
+    ((20, 0), (20, 3000), (10, 2000))
+    >>> evaluations_within(3_000, 21_000), evaluations_within(3_000, 50)
+    ((10, 500), (20, 0))
+    """
+    enough = max(1, min(n_dev, ENOUGH_EVALUATED))
+    n_evaluations = max(FEWEST_EVALUATIONS, min(EVALUATIONS, int(n_predictions / 2 / enough) - 1))
+    fitting = max(LEAST_EVALUATED, int(n_predictions / 2 / (1 + n_evaluations)))
+    return n_evaluations, fitting if fitting < n_dev else 0
 
 
 class PlannedSizes(NamedTuple):

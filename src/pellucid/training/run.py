@@ -71,7 +71,7 @@ from pellucid.training.stopping import harder_dev, is_behind, judge_fit
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline, SideResult
 from pellucid.training.tasks.metrics import paired_gain
-from pellucid.training.tasks.task import Task
+from pellucid.training.tasks.task import JUDGED_OF_TRAIN, Task
 from pellucid.training.trainer import Trainer, build_training, network_facts
 
 MOST_ROWS = 64  # of a batch for the doctor: more prove no more, and every probe waits for them
@@ -447,10 +447,8 @@ def finish_run(
         network, at_best = state.model.for_inference(), trainer.evaluations[0]
         judged = task.evaluate_whole(network, side)
     if state.plan.evaluated or state.plan.class_weights != "none":
-        whole = {side: judged.loss, "metric": judged.metric}
-        at_best = Evaluation(**{**at_best._asdict(), **whole})
-    if state.plan.class_weights != "none":
-        at_best = at_best._replace(train=task.evaluate(network, "train").loss)
+        train = task.evaluate(network, "train", JUDGED_OF_TRAIN if state.plan.evaluated else 0).loss
+        at_best = Evaluation(**{**at_best._asdict(), "train": train, side: judged.loss, "metric": judged.metric})
     answers = task.answers(network, state.plan)
     on_test = SideResult(math.nan)
     if task.facts.n_tokens["test"]:
@@ -501,6 +499,7 @@ def finish_run(
         ending,
         ladder.loss(best.rung),
         trainer.start.uniform,
+        whole=at_best,
         is_behind=is_behind(ladder, rung),
         says_one_thing=answers is not None and answers.says_one_thing,
         is_all_right=rung.metric == 1.0,

@@ -132,6 +132,7 @@ def judge_fit(
     best_count_dev: float | None = None,
     guessing: float = 0.0,
     *,
+    whole: Evaluation | None = None,
     is_behind: bool = False,
     says_one_thing: bool = False,
     is_all_right: bool = False,
@@ -140,8 +141,9 @@ def judge_fit(
 ) -> Verdict:
     """best_count_dev: the loss on dev of the best model that only counts or is simple; None: there is none.
 
-    guessing: the loss of guessing; where dev is far below it, a small distance to train is no memory. is_behind: by
-    what the models are judged by. says_one_thing: whatever it reads. is_all_right: every answer on dev. harder: by
+    guessing: the loss of guessing; where dev is far below it, a small distance to train is no memory. whole: the best
+    evaluation on more of both sides than those on the way, which tell where the curve went. is_behind: by what the
+    models are judged by. says_one_thing: whatever it reads. is_all_right: every answer on dev. harder: by
     how much dev costs the simplest model more than train, so that as much of the distance is no memory either.
     random_loss: on dev, of what was drawn at random, where that is known: who has learned the rest has about that.
 
@@ -150,7 +152,6 @@ def judge_fit(
     'good fit'
     """
     kept, last = best_evaluation(evaluations), evaluations[-1]
-    gap = kept.dev - kept.train
     rose = last.dev - kept.dev
     if kept.step == 0 and last.step:
         return Verdict("over-fit" if last.train < kept.train - ROSE else "under-fit", "nothing learned")
@@ -160,6 +161,8 @@ def judge_fit(
         return Verdict("not known", "nothing held out")
     if ending.reason == "over-fit" or (rose > _margin(evaluations) and last.train < kept.train):
         return Verdict("over-fit", "dev rose")
+    kept = whole or kept
+    gap = kept.dev - kept.train
     far = FAR_BELOW * max(kept.dev, NEARLY_SOLVED * guessing)
     if gap - harder > far:
         return Verdict("over-fit", "by heart")

@@ -151,10 +151,6 @@ class ListBatches(Epochs):
         # Every share as wide as the whole batch: to batch norm, padding is a row like others.
         return self.items.collate(share.rows(rows), width=int(self.items.lengths[rows].max()))
 
-    def n_tokens(self, step: int) -> int:
-        """Predictions of this step's batch, without making it."""
-        return int(self.items.lengths[self.rows(step)].sum())
-
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
         """Shuffled, sorted by length, cut, and the batches shuffled."""
         if not self.by_length:
@@ -228,13 +224,13 @@ class TextBatches(Epochs):
         super().__init__((len(tokens) - 1) // self.context, batch_size, seed)
 
     def batch(self, step: int, share: Share = WHOLE) -> Batch:
-        at = share.rows(self.rows(step))[:, None] + np.arange(self.context)
+        return self.collate(share.rows(self.rows(step)))
+
+    def collate(self, rows: Ints) -> Batch:
+        """The windows that begin there."""
+        at = rows[:, None] + np.arange(self.context)
         tokens, targets = (torch.from_numpy(self.tokens[where].astype(np.int64)) for where in (at, at + 1))
         return Batch(tokens, targets, targets.numel(), self.counted(at) if self.counted else None)
-
-    def n_tokens(self, step: int) -> int:
-        """Predictions of this step's batch, without making it."""
-        return len(self.rows(step)) * self.context
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
         """The first tokens of the windows of each batch."""

@@ -157,7 +157,8 @@ class PairTask(Task):
     def evaluate(self, model: PairModel, side: str, most: int = 0, world: World = ALONE) -> SideResult:
         """The loss of every token of the targets. Whole answers are only written at the end: they take much longer."""
         pairs = self.train_part if side == "train" else getattr(self.sides, side)
-        pairs = pairs[:: max(1, self.facts.n_tokens[side] // most)] if most else pairs
+        if most:
+            pairs = pairs[:: max(1, sum(len(target) + 1 for _, target in pairs) // most)]
         pairs = sorted(pairs, key=lambda pair: (len(pair[1]), len(pair[0])))  # hardly anything is padded
         firsts = range(0, len(pairs), AT_ONCE)
         sums, device = np.zeros(len(firsts)), device_of(model)

@@ -35,7 +35,16 @@ from pellucid.training.loop import loss_on_counting, next_token_loss
 from pellucid.training.options import TrainOptions
 from pellucid.training.sharding import works_in_step
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
-from pellucid.training.tasks.batches import IGNORED, Batch, Ints, list_items, make_batches, share_of_tokens
+from pellucid.training.tasks.batches import (
+    IGNORED,
+    Batch,
+    Ints,
+    Items,
+    ListBatches,
+    list_items,
+    make_batches,
+    share_of_tokens,
+)
 from pellucid.training.tasks.metrics import token_accuracy, token_units
 from pellucid.training.tasks.task import (
     Batches,
@@ -315,22 +324,26 @@ class SequenceTask(Task):
 
     def _train_loss(self, model: OnCounting, n_predicted: int, world: World) -> float:
         """On counting, over about so many tokens of train: counts that have seen them would make it look learned."""
-        batch_size = max(1, tokens_of_a_pass(model.vocab_size) // self.context)
-        batches = make_batches(
-            self.sides.train, batch_size, self.context, seed=0, by_length=False, counted=self._counted
-        )
-        sizes: list[int] = []
-        while sum(sizes) < n_predicted and len(sizes) < batches.per_epoch:
-            sizes.append(batches.n_tokens(len(sizes) + 1))
-        sums, device = np.zeros(len(sizes)), device_of(model)
+        most_tokens = tokens_of_a_pass(model.vocab_size)
+        n_rows = max(1, round(n_predicted / self.n_train * self.max_batch_size))
+        drawn = make_batches(self.sides.train, n_rows, self.context, seed=0, by_length=False, counted=self._counted)
+        rows = drawn.rows(1)
+        if isinstance(drawn, ListBatches):
+            passes, collate = list(_sorted_rows(drawn.items, rows, most_tokens)), drawn.items.collate
+            n_tokens = int(drawn.items.lengths[rows].sum())
+        else:
+            n_passes = min(len(rows), -(-len(rows) * self.context // most_tokens))
+            passes, collate = np.array_split(rows, n_passes), drawn.collate
+            n_tokens = len(rows) * drawn.context
+        sums, device = np.zeros(len(passes)), device_of(model)
         with evaluating(model):
-            for place, is_own in world.deal(range(len(sizes)), in_step=works_in_step(model)):
-                batch = batch_to(batches.batch(place + 1), device)
-                sums[place] = is_own * next_token_loss(model, batch).double().item() * sizes[place]
+            for place, is_own in world.deal(range(len(passes)), in_step=works_in_step(model)):
+                batch = batch_to(collate(passes[place]), device)
+                sums[place] = is_own * next_token_loss(model, batch).double().item() * batch.n_tokens
         total = 0.0
         for one in world.add(sums).tolist():  # one after another, so that it is the same for any number of processes
             total += one
-        return total / sum(sizes)
+        return total / n_tokens
 
     def prepare_training(self, options: TrainOptions) -> None:
         if (options.start or self.default_start) == "counts" and self._kept is None:
@@ -465,6 +478,20 @@ def tokens_of_a_pass(vocab_size: int) -> int:
     return max(1, min(MOST_TOKENS, MOST_SCORES // vocab_size))
 
 
+def _sorted_rows(items: Items, rows: Ints, most_tokens: int) -> Iterator[Ints]:
+    """These rows by their length, in batches of at most so many places, or of one row where that is longer."""
+    order = rows[np.argsort(items.lengths[rows], kind="stable")]
+    lengths = items.lengths[order].tolist()
+    first = 0
+    while first < len(order):
+        end = first + 1
+        # As many as fit beside the longest of them, which is the last: rows times its length.
+        while end < len(order) and (end + 1 - first) * lengths[end] <= most_tokens:
+            end += 1
+        yield order[first:end]
+        first = end
+
+
 def _passes(side: Corpus, context: int, most_tokens: int, counts: CountModel | None) -> Iterator[tuple[Batch, Ints]]:
     """The whole side in batches of at most so many tokens, or of one row where that is longer, and where each stands.
 
@@ -474,17 +501,9 @@ def _passes(side: Corpus, context: int, most_tokens: int, counts: CountModel | N
         return
     if side.has_boundary:
         items = list_items(side)
-        order = np.argsort(items.lengths, kind="stable")
-        lengths = items.lengths[order].tolist()
-        first = 0
-        while first < len(order):
-            end = first + 1
-            # As many as fit beside the longest of them, which is the last: rows times its length.
-            while end < len(order) and (end + 1 - first) * lengths[end] <= most_tokens:
-                end += 1
-            batch = items.collate(order[first:end])
-            yield batch, items.starts[order[first:end], None] + np.arange(batch.tokens.shape[1])
-            first = end
+        for rows in _sorted_rows(items, np.arange(len(items)), most_tokens):
+            batch = items.collate(rows)
+            yield batch, items.starts[rows, None] + np.arange(batch.tokens.shape[1])
         return
     n_windows, n_left = divmod(side.n_predicted, context)
     each = max(1, most_tokens // context)

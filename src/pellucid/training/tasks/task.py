@@ -44,6 +44,7 @@ SMALLEST_BATCH = 32  # where a recipe makes it smaller for few examples
 FEWEST_STEPS = 300  # with fewer nothing much is learned: rather a smaller batch, but not below
 FEWEST_PREDICTIONS = 256  # of a step
 TARGETS_AT_ONCE = 1 << 22  # that are counted
+JUDGED_OF_TRAIN = 10_000  # predictions of train that the finished network is measured on, beside all of dev
 TOLERANCE = 0.05  # of ln |V|, for the first loss; a judgement, and the numbers are always shown
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ class Task(ABC):
     @property
     def n_finishing(self) -> int:
         """Predictions that are made once the training is over."""
-        return self.n_evaluated(self.measure.side) + self.n_evaluated("test")
+        train = min(JUDGED_OF_TRAIN, self.n_evaluated("train"))
+        return train + self.n_evaluated(self.measure.side) + self.n_evaluated("test")
 
     def seconds_to_finish(self, model: Any, prediction: float) -> float:
         """About what the network takes once the training is over. prediction: seconds of one while it is evaluated."""
