@@ -64,7 +64,12 @@ def test_a_network_in_training_computes_what_it_does_in_evaluation():
     model = awakened(TransformerConfig(vocab_size=7, context=80, width=16, depth=2, n_heads=2))
     for time in (1, SHORT, SHORT + 1):
         tokens = torch.randint(7, (3, time), generator=torch.Generator().manual_seed(time))
-        assert torch.allclose(model.train()(tokens), model.eval()(tokens), atol=1e-12)
+        trained, followed = model.train()(tokens), model.eval()(tokens)
+        with torch.inference_mode():
+            evaluated = model(tokens)
+        assert torch.allclose(trained, followed, atol=1e-12)
+        assert torch.allclose(evaluated, followed, atol=1e-12)
+        assert evaluated.equal(trained) or time > SHORT  # the same products, and nothing else
 
 
 def test_slopes_of_squared_relu_are_those_of_its_formula():

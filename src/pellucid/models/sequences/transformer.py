@@ -11,6 +11,7 @@ connections: each part's output takes the place of what it read. Both begin with
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,22 @@ from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.fast_decoding import DecodingState
 
 
+class RealPlaces(NamedTuple):
+    """Which places of a padded batch hold tokens. A token meets others in attention alone: only there is it padded."""
+
+    shape: torch.Size  # (batch, time)
+    real: Tensor  # (n,), places in the batch as one row
+
+    def pad(self, rows: Tensor) -> Tensor:
+        """(n, width) -> (batch, time, width), with zeros where no token is."""
+        padded = rows.new_zeros(self.shape.numel(), rows.shape[-1]).index_copy(0, self.real, rows)
+        return padded.view(*self.shape, -1)
+
+    def take(self, padded: Tensor) -> Tensor:
+        """(batch, time, width) -> (n, width)."""
+        return padded.flatten(0, 1).index_select(0, self.real)
+
+
 class CausalSelfAttention(nn.Module):
     """Each token asks itself and those before it: (batch, time, width) -> the same."""
 
@@ -42,22 +59,38 @@ class CausalSelfAttention(nn.Module):
         if starts_silent:
             nn.init.zeros_(self.combine.weight)  # a new block adds nothing to the stream
 
-    def forward(self, x: Tensor, angles: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-        """angles: of rotary positions, (time, head_width / 2, 2); bias: added to the scores, (heads, time, time)."""
+    def forward(
+        self,
+        x: Tensor,
+        angles: Tensor | None = None,
+        bias: Tensor | None = None,
+        places: RealPlaces | None = None,
+    ) -> Tensor:
+        """angles: of rotary positions, (time, head_width / 2, 2); bias: added to the scores, (heads, time, time).
+
+        places: where the rows of x stand, if it is (n, width) and not (batch, time, width).
+        """
+        projected = functional.linear(x, self.project.flatten(0, 1))  # (batch, time, 3 · width)
+        if places is not None:
+            projected = places.pad(projected)
         dropout = self.dropout if self.training else 0.0
         is_plain = bias is None and not dropout and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-        if is_plain and self.training and torch.is_grad_enabled() and x.shape[1] <= SHORT:
-            projected = functional.linear(x, self.project.flatten(0, 1))  # (batch, time, 3 · width)
+        # Outside of training only where nothing can follow the operations: what is exported stays the fused kernel.
+        is_followed = not (torch.is_inference_mode_enabled() or (self.training and torch.is_grad_enabled()))
+        if is_plain and not is_followed and projected.shape[1] <= SHORT:
             mixed = attend_short_rows(projected, self.n_heads, angles)  # (batch, time, width)
         else:
-            q, k, v = self.project_heads(x, angles)  # (batch, heads, time, head_width) each
+            q, k, v = self.turn_heads(projected, angles)  # (batch, heads, time, head_width) each
             mixed = join_heads(attend(q, k, v, bias=bias, dropout=dropout))
-        out: Tensor = self.combine(mixed)  # (batch, time, width)
+        out: Tensor = self.combine(mixed if places is None else places.take(mixed))  # (batch, time, width)
         return out
 
     def project_heads(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of each head; rotary positions turn queries and keys."""
-        projected = functional.linear(x, self.project.flatten(0, 1))  # (batch, time, 3 · width)
+        return self.turn_heads(functional.linear(x, self.project.flatten(0, 1)), angles)
+
+    def turn_heads(self, projected: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of what is projected already, (batch, time, 3 · width)."""
         q, k, v = (split_heads(part, self.n_heads) for part in projected.chunk(3, dim=-1))
         if angles is not None:
             q, k = rotate(q, angles), rotate(k, angles)
@@ -78,9 +111,11 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(config.width, starts_silent=is_silent)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, angles: Tensor | None, bias: Tensor | None) -> Tensor:
+    def forward(
+        self, x: Tensor, angles: Tensor | None, bias: Tensor | None, places: RealPlaces | None = None
+    ) -> Tensor:
         order = NORM_ORDERS[self.form]
-        x = order.add(x, self.dropout(self.attention(order.read(x, self.norm), angles, bias)), self.norm)
+        x = order.add(x, self.dropout(self.attention(order.read(x, self.norm), angles, bias, places)), self.norm)
         return self.feed(x)  # (batch, time, width)
 
     def feed(self, x: Tensor) -> Tensor:
@@ -111,15 +146,23 @@ class Transformer(SequenceModel):
             config.positions, length=config.context, width=config.width, n_heads=config.n_heads, is_causal=True
         )
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    @property
+    def skips_padding(self) -> bool:
+        return True
+
+    def forward(self, tokens: Tensor, real: Tensor | None = None) -> Tensor:
+        """real: see `skips_padding`. With it, (batch, time) below is (n,) everywhere but inside attention."""
         time = tokens.shape[1]
         self.require_room(time)
-        x = self.embedding(tokens)  # (batch, time, width)
+        places = None if real is None else RealPlaces(tokens.shape, real)
+        x = self.embedding(tokens if real is None else tokens.flatten()[real])  # (batch, time, width)
         embeddings = self.positions.embeddings(0, time)
-        x = self.dropout(x if embeddings is None else x + embeddings)
+        if embeddings is not None:
+            x = x + (embeddings if real is None else embeddings[real % time])
+        x = self.dropout(x)
         angles, bias = self.positions.angles(0, time), self.positions.bias(time, time)
         for block in self.blocks:
-            x = block(x, angles, bias)  # (batch, time, width)
+            x = block(x, angles, bias, places)  # (batch, time, width)
         logits: Tensor = self.head(self.norm(x))  # (batch, time, vocab)
         return logits
 
