@@ -176,7 +176,7 @@ def attention_rows(found: Any) -> Iterator[Row]:
 def overhead_figures(found: Any) -> Iterator[Own]:
     for one in found:
         low, middle, high = one["low"], one["median"], one["high"]
-        yield Own(one["what"], f"{middle:.1f} s [{low:.1f}..{high:.1f}]")
+        yield Own(one["what"], f"{middle:.1f} {one['unit']} [{low:.1f}..{high:.1f}]")
 
 
 def scaling_figures(found: Any) -> Iterator[Own]:

@@ -1,35 +1,48 @@
 """What a short run costs beside its steps, and how long its first screen takes, from the start of the process.
 
-    python benchmarks/overhead.py [--rounds 5] [--steps 200] [--json]
+    python benchmarks/overhead.py [DATA ...] [--rounds 5] [--steps 200 | --minutes 0.7] [--json]
 
-Each round is `pellucid train names` in a process and a folder of its own. The first screen is there when the plan is
-printed; everything but the steps is all from start to end but what the training loop itself took, by the clock and by
-the time of the processor. One thread, so that the two can be compared; the median counts.
+Each round is `pellucid train DATA`, names unless others are given, in a process and a folder of its own. The first
+screen is there when the plan is printed; everything but the steps is all from start to end but what the training loop
+itself took, by the clock and by the time of the processor. One thread, so that the two can be compared, unless minutes
+are asked for, in which the plan chooses; the median counts. A first start, which is not timed, leaves Python's compiled
+files behind, as that of any installed program does.
 """
 
 import argparse
 import json
 import os
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from typing import Any
-
-MEASURED = {
-    "first screen": "seconds to the first screen",
-    "but steps": "seconds of everything but the steps",
-    "but steps, CPU": "the same, of the processor",
-    "steps": "seconds of the steps",
-    "steps, CPU": "the same, of the processor",
-    "peak MB": "peak memory in MB",
-}
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 
-def train_and_tell(n_steps: int) -> None:
+class Measured(NamedTuple):
+    """What is measured of a run, and its unit."""
+
+    what: str
+    unit: str = "s"
+
+
+MEASURED = (
+    Measured("to the first screen"),
+    Measured("everything but the steps"),
+    Measured("everything but the steps, of the processor"),
+    Measured("the steps"),
+    Measured("the steps, of the processor"),
+    Measured("all of it"),
+    Measured("peak memory", "MB"),
+)
+WARMING = ("train", "names", "--steps", "2", "--threads", "1")
+
+
+def train_and_tell(words: Sequence[str]) -> None:
     """In a process of its own: the command, with a stopwatch around the loop; its last line is what was measured."""
     from pellucid.cli import main
     from pellucid.training import loop, trainer
@@ -49,21 +62,25 @@ def train_and_tell(n_steps: int) -> None:
             yield step
 
     vars(trainer)["steps"] = timed  # the same, with a stopwatch
-    sys.argv = ["pellucid", "train", "names", "--steps", str(n_steps), "--threads", "1"]
     try:
-        main()
+        main(words)
     finally:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps([*in_steps, time.process_time(), peak]))
 
 
-def measure_run(n_steps: int) -> dict[str, float]:
+def measure_run(words: Sequence[str]) -> tuple[float, ...]:
+    """One run in a folder of its own: what `MEASURED` names."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, os.path.abspath(__file__), "--steps", str(n_steps), "--one"]
         began = time.perf_counter()
         screen, last = 0.0, ""
         with subprocess.Popen(
-            words, cwd=folder, stdout=subprocess.PIPE, encoding="utf-8", env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            [sys.executable, os.path.abspath(__file__), "--one", shlex.join(words)],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            env={**kept, "PYTHONUNBUFFERED": "1"},
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
@@ -74,27 +91,46 @@ def measure_run(n_steps: int) -> dict[str, float]:
             raise SystemExit(f"the training ended with {process.returncode}")
         whole = time.perf_counter() - began
     wall, cpu, all_cpu, peak = json.loads(last)
-    return dict(zip(MEASURED, (screen, whole - wall, all_cpu - cpu, wall, cpu, peak), strict=True))
+    return screen, whole - wall, all_cpu - cpu, wall, cpu, whole, peak
+
+
+def figures(name: str, runs: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
+    """Lowest, median and highest of each thing that was measured, as `beside_peers.py` reads them."""
+    found = []
+    for (what, unit), seen in zip(MEASURED, zip(*runs, strict=True), strict=True):
+        spread = {"low": min(seen), "median": statistics.median(seen), "high": max(seen)}
+        found.append({"what": f"`train {name}`: {what}", "unit": unit, **spread})
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="*", default=["names"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=0.0)
     parser.add_argument("--json", action="store_true", dest="as_json")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
-    words = parser.parse_args()
-    if words.one:
-        train_and_tell(words.steps)
+    parser.add_argument("--one", default="", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        train_and_tell(shlex.split(asked.one))
         return
-    runs = [measure_run(words.steps) for _ in range(words.rounds)]
-    if words.as_json:
-        print(json.dumps(runs))
+    measure_run(WARMING)
+    budget = ["--minutes", str(asked.minutes)] if asked.minutes else ["--steps", str(asked.steps), "--threads", "1"]
+    rows = []
+    for one in asked.data:
+        # A file is found from the run's own folder too, and may bring options: "birds.csv --target order".
+        source, *options = shlex.split(one)
+        source = os.path.abspath(source) if os.path.exists(source) else source
+        runs = [measure_run(["train", source, *options, *budget]) for _ in range(asked.rounds)]
+        rows += figures(f"{os.path.basename(source)} {' '.join(budget[:2])}", runs)
+    if asked.as_json:
+        print(json.dumps(rows))
         return
-    print(f"pellucid train names --steps {words.steps}, median of {words.rounds} runs [lowest..highest]")
-    for name, meaning in MEASURED.items():
-        seen = sorted(run[name] for run in runs)
-        print(f"  {meaning:38}{statistics.median(seen):8.2f} [{seen[0]:.2f}..{seen[-1]:.2f}]")
+    print(f"median of {asked.rounds} runs [lowest..highest]")
+    for row in rows:
+        spread = f"{row['median']:8.2f} {row['unit']} [{row['low']:.2f}..{row['high']:.2f}]"
+        print(f"  {row['what']:62}{spread}")
 
 
 if __name__ == "__main__":

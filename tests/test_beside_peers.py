@@ -45,6 +45,14 @@ def test_the_exponent_is_the_power_that_was_put_in(table):
     assert len(table.growth.upper_half(curve)) == 2
 
 
+def test_what_a_short_run_costs_is_read_as_its_benchmark_writes_it(table):
+    overhead = importlib.import_module("overhead")
+    runs = [(2.0 + i, 3.0, 3.0, 9.0, 9.0, 12.0, 400.0) for i in range(3)]
+    shown = dict(table.overhead_figures(overhead.figures("names --steps 200", runs)))
+    assert shown["`train names --steps 200`: to the first screen"] == "3.0 s [2.0..4.0]"
+    assert shown["`train names --steps 200`: peak memory"] == "400.0 MB [400.0..400.0]"
+
+
 def test_the_page_names_every_row_in_which_a_peer_is_not_behind(table):
     slow = table.beside("a block", "GPT-2", [0.9, 0.8], [1.0, 1.0])
     fast = table.beside("counting", "nltk", [9.0, 8.0], [1.0, 1.0])
