@@ -232,6 +232,40 @@ def test_slow_clients_are_cut_off(server):
     assert time.monotonic() - begun < 30  # not a measurement: without the limits it would wait for ever
 
 
+def test_a_body_has_time_as_long_as_it_comes_and_no_longer(server):
+    """Not by when it began: a byte now and then does not keep a connection, and a long upload is not cut off."""
+    body = b"x" * 1_900_000
+    head = request_bytes(
+        server, "POST", "/upload", content_type="application/octet-stream", content_length=str(len(body))
+    )
+    for size, pause, expected in ((190_000, 0.09, 200), (1, 0.05, 408)):
+        with socket.create_connection(server.address, timeout=10) as connection:
+            connection.sendall(head + body[:size])
+            connection.settimeout(pause)
+            said = b""
+            for at in range(size, len(body), size):
+                with contextlib.suppress(TimeoutError):
+                    said = connection.recv(65_536)
+                    break
+                connection.sendall(body[at : at + size])
+            connection.settimeout(10)
+            assert status(said or connection.recv(65_536)) == expected
+
+
+def test_bodies_that_do_not_come_take_no_room(server):
+    """Twice as many requests as may be worked on wait for the rest of a body, and others are answered."""
+    half_open = []
+    try:
+        for _ in range(16):
+            half_open.append(socket.create_connection(server.address, timeout=5))
+            half_open[-1].sendall(request_bytes(server, "POST", "/echo", b'{"text": "a"}')[:-3])
+        for _ in range(10):
+            assert answer(server, "GET", "/open")[0] == 200
+    finally:
+        for connection in half_open:
+            connection.close()
+
+
 def test_half_open_connections_leave_it_usable(server):
     half_open = []
     try:

@@ -163,7 +163,7 @@ class Door:
         if refusal is not None:
             await error_answer(refusal)(scope, receive, send_safely)
             return
-        counted = _Counted(receive, self.rules.body_bytes(scope["path"]))
+        counted = _Counted(receive, self.rules.body_bytes(scope["path"]), self._count)
         self._under_way += 1
         try:
             await self.app(scope, counted.receive, send_safely)
@@ -174,6 +174,9 @@ class Door:
                 await answer(scope, receive, send_safely)
         finally:
             self._under_way -= 1
+
+    def _count(self, change: int) -> None:
+        self._under_way += change
 
     def check(self, scope: Scope) -> Refusal | None:
         """Why a request may not pass, or None. It reads the scope and nothing else."""
@@ -240,19 +243,34 @@ def _too_long(most: int) -> Refusal:
 
 
 class _Counted:
-    """A receive that counts: more than may come is refused while it is read, whatever the length said."""
+    """A receive that counts: more than may come is refused while it is read, whatever the length said.
 
-    def __init__(self, receive: Receive, most: int) -> None:
+    A request whose body is still on its way is not worked on, so that slow clients take no room from others.
+    """
+
+    def __init__(self, receive: Receive, most: int, count: Callable[[int], None]) -> None:
         self._receive = receive
         self._most = most
+        self._count = count
         self._come = 0
+        self._is_whole = False
         self.refusal: Refusal | None = None
 
     async def receive(self) -> Message:
-        message = await self._receive()
+        message = await self._receive_next()
         if message["type"] == "http.request":
+            self._is_whole = not message.get("more_body", False)
             self._come += len(message.get("body", b""))
             if self._come > self._most:
                 self.refusal = _too_long(self._most)
                 raise self.refusal
         return message
+
+    async def _receive_next(self) -> Message:
+        if self._is_whole:
+            return await self._receive()
+        self._count(-1)
+        try:
+            return await self._receive()
+        finally:
+            self._count(1)

@@ -27,6 +27,7 @@ from pellucid.http.answers import error_body
 from pellucid.http.door import SECURITY_HEADERS
 
 HEADER_BYTES = 16 * 1024
+WAITING_ROOM = 1024  # connections that the system holds until they are taken in
 Listener = socket.socket  # for those who only hand it on
 
 
@@ -35,11 +36,13 @@ class Limits:
     """How long a client may take, how much it may send at once, and how many connections there may be."""
 
     header_seconds: float = 10.0
-    body_seconds: float = 30.0
+    body_seconds: float = 10.0
+    body_bytes_per_second: float = 1e5  # slower than this no body may be after its first seconds, however long it is
     idle_seconds: float = 15.0  # between two requests of one connection
-    write_seconds: float = 20.0  # in which nobody reads what was sent
+    write_seconds: float = 12.0  # in which nobody reads what was sent
     ending_seconds: float = 2.0  # for answers under way, once the server was asked to end
-    connections: int = 256
+    connections: int = 256  # twice as many for a moment, so that a crowd shuts out nobody who has just come
+    grace_seconds: float = 0.2
     request_bytes: int = 1 << 30  # where the connection is cut, whoever still reads; DoorRules has the app's own limit
 
 
@@ -71,7 +74,7 @@ def open_listener(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(1024)
+        listener.listen(WAITING_ROOM)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
@@ -112,6 +115,7 @@ class HttpServer:
             timeout_keep_alive=max(1, round(limits.idle_seconds)),
             timeout_graceful_shutdown=max(1, round(limits.ending_seconds)),
             h11_max_incomplete_event_size=HEADER_BYTES,
+            backlog=limits.connections,  # also how many are taken in at once, before anything of them is read
         )
         self._server = _Server(config, self._noted, on_end)
 
@@ -164,6 +168,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listener in sockets or []:
+            listener.listen(WAITING_ROOM)
         if self.started:
             self.on_ready()
 
@@ -187,22 +193,27 @@ class _LimitedProtocol(H11Protocol):
     limits: Limits
     _deadline: asyncio.TimerHandle | None = None
     _write_deadline: asyncio.TimerHandle | None = None
+    _turn: asyncio.TimerHandle | None = None
+    _is_new = True
     _received = 0  # bytes of the request that is arriving
     _is_in_body = False
     _begun_at = 0.0
+    _body_begun_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._begun_at = self.loop.time()
         self._arm(self.limits.header_seconds)
+        # A timer, and no look at the clock: it comes after what has arrived was read, however busy the loop is.
+        self._turn = self.loop.call_later(self.limits.grace_seconds, self._end_grace)
         if len(self.connections) > self.limits.connections:
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._deadline, self._write_deadline):
+        for timer in (self._deadline, self._write_deadline, self._turn):
             if timer is not None:
                 timer.cancel()
-        self._deadline = self._write_deadline = None
+        self._deadline = self._write_deadline = self._turn = None
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -248,7 +259,9 @@ class _LimitedProtocol(H11Protocol):
         if self.conn.their_state is h11.SEND_BODY:
             if not self._is_in_body:
                 self._is_in_body = True
-                self._arm(self.limits.body_seconds)
+                self._body_begun_at = self.loop.time()
+            allowed = self.limits.body_seconds + self._received / self.limits.body_bytes_per_second
+            self._arm(max(0.0, self._body_begun_at + allowed - self.loop.time()))
         elif self.conn.their_state is not h11.IDLE or self.timeout_keep_alive_task is not None:
             # The request is whole, or another may come: then the time for idle connections holds.
             self._received = 0
@@ -262,6 +275,9 @@ class _LimitedProtocol(H11Protocol):
             self._deadline.cancel()
         self._deadline = self.loop.call_later(seconds, self._late)
 
+    def _end_grace(self) -> None:
+        self._is_new = False
+
     def _late(self) -> None:
         self._deadline = None
         self._refuse(408, "the request did not arrive in time")
@@ -269,7 +285,9 @@ class _LimitedProtocol(H11Protocol):
     def _make_room(self) -> None:
         """Close the connection that has waited longest for a request; where all are at work, this one."""
         waiting = [one for one in self.connections if isinstance(one, _LimitedProtocol) and one._is_waiting]
-        longest = min(waiting, key=lambda one: one._begun_at, default=self)
+        longest = min(waiting, key=lambda one: (one._is_new, one._begun_at), default=self)
+        if longest._is_new and len(self.connections) <= 2 * self.limits.connections:
+            return
         longest.transport.abort()
         self.connections.discard(longest)
 
