@@ -20,6 +20,7 @@ import math
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pellucid.errors import PellucidError, require_one_of
@@ -105,6 +106,11 @@ def options_of(config: type) -> dict[str, Option]:
 
 def types_of(config: type) -> Mapping[str, type]:
     """The plain type of each field: int, float, str, bool or tuple[float, ...]; if it may be None, what it else is."""
+    return _read_types(config)
+
+
+@cache  # a server asks for each request, and to read the hints anew was most of the work of checking it
+def _read_types(config: type) -> Mapping[str, type]:
     return {name: _plain_type(hint) for name, hint in typing.get_type_hints(config).items()}
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pellucid.data.vocabularies import BPE, Bytes, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class StreamedText:
@@ -29,21 +29,28 @@ class StreamedText:
         # What is no UTF-8 is shown as `decode` of each vocabulary shows it.
         errors = "backslashreplace" if isinstance(vocabulary, Bytes) else "replace"
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
+        self._bytes_of = _find_bytes(vocabulary)
 
     def add(self, token: int) -> str:
         """The text that is certain with this token; boundaries have none."""
-        vocabulary = self.vocabulary
-        if vocabulary.is_boundary(token):
+        if self.vocabulary.is_boundary(token):
             return ""
-        if isinstance(vocabulary, Bytes):
-            return self._decoder.decode(bytes([token - vocabulary.shift]))
-        if isinstance(vocabulary, BPE):
-            return self._decoder.decode(bytes(_byte_of()[letter] for letter in vocabulary.stored_form(token)))
-        return vocabulary.decode([token])
+        if self._bytes_of is None:
+            return self.vocabulary.decode([token])
+        return self._decoder.decode(self._bytes_of(token))
 
     def end(self) -> str:
         """What was waiting for the rest of its character."""
         return self._decoder.decode(b"", final=True)
+
+
+def _find_bytes(vocabulary: Vocabulary) -> Callable[[int], bytes] | None:
+    """How a token becomes bytes; None where it is whole characters."""
+    if isinstance(vocabulary, Bytes):
+        return lambda token: bytes([token - vocabulary.shift])
+    if isinstance(vocabulary, BPE):
+        return lambda token: bytes(_byte_of()[letter] for letter in vocabulary.stored_form(token))
+    return None
 
 
 @cache

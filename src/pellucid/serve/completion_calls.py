@@ -45,8 +45,8 @@ class CompletionCall:
         """Each prompt, found to be good. Without a seed each gets one by chance, else each is as it were alone."""
         found = []
         for prompt in self.prompts:
-            seed = self.options.seed if self.has_seed else secrets.randbits(53)
-            found.append(served.prepare(prompt, replace(self.options, seed=seed)))
+            options = self.options if self.has_seed else replace(self.options, seed=secrets.randbits(53))
+            found.append(served.prepare(prompt, options))
         return found
 
 

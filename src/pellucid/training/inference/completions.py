@@ -144,9 +144,12 @@ class _Writing:
         self.held = ""  # text that a stop text may begin in
         self.offset = offset  # where `held` begins
         self.waiting: list[TokenLog] = []  # tokens of text that is held
+        self.is_plain = not options.stop and options.logprobs is None
 
     def add(self, drawn: DrawnToken[Key]) -> CompletionPiece:
         """What may be said now that this token is known."""
+        if self.is_plain and not drawn.is_last:  # nothing can be held: the usual case, once for each token of each row
+            return CompletionPiece(self.stream.add(drawn.token), n_drawn=1)
         if not drawn.is_stop:
             if self.options.logprobs is not None:
                 likeliest = tuple((self.names[token], log) for token, log in drawn.likeliest)
