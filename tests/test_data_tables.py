@@ -23,8 +23,10 @@ from pellucid.data import TableData, open_data
 from pellucid.data.kinds import ReadOptions
 from pellucid.data.options import DataOptions
 from pellucid.data.prepare import CategoryColumn, choose_target
+from pellucid.data.readers import columns as columns_reader
+from pellucid.data.readers import csv as csv_reader
 from pellucid.data.readers import read_table, sources
-from pellucid.data.readers.columns import MISSING, stack_tables
+from pellucid.data.readers.columns import MISSING, decide_column, stack_tables
 from pellucid.data.readers.sources import MemorySource
 from pellucid.errors import PellucidError
 from pellucid.figures.words.notes import note_sentences
@@ -559,3 +561,62 @@ def test_polars_is_not_loaded_for_what_is_refused(write):
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
     assert run.stdout.splitlines()[-1] == "[]"
+
+
+LINES = st.lists(st.sampled_from(["a,b", "1,22", "1", "", "1,2,3", '"x",y', "é,ö", "\r"]), min_size=1, max_size=6)
+
+
+@given(LINES)
+@settings(max_examples=300)
+def test_lines_without_quotes_are_counted_as_byte_by_byte(lines):
+    """Either the short way says nothing, or what the long way says."""
+    content = "\n".join(lines).rstrip("\r\n").encode()
+    n_lines = csv_reader._even_lines(content, ",")
+    if n_lines is None:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_reader, "_even_lines", lambda content, separator: None)
+        patch.setattr(csv_reader, "require_header", lambda names, name: names)
+        rows = csv_reader.check_rows(content, ",", "t.csv")
+    assert (rows.n_rows, rows.lines) == (n_lines - 1, None)
+
+
+def test_the_short_way_is_taken_and_sees_a_row_that_is_too_long(monkeypatch):
+    assert csv_reader._even_lines(b"a,b\n1,2\n3,4", ",") == 3
+    monkeypatch.setattr(csv_reader, "LONGEST_ROW", 4)
+    assert csv_reader._even_lines(b"a,b\n12,3\n3,4", ",") == 3
+    assert csv_reader._even_lines(b"a,b\n12,34\n3,4", ",") is None
+
+
+CELLS = st.lists(
+    st.sampled_from(
+        ["7", "-7", "07", "+7", "-0", "0", " 7", "7.5", "1e2", "NA", "", "red", "blue ", "2024-01-02", "12"]
+    )
+    | st.integers(-(2**63), 2**63 - 1).map(str),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(CELLS, st.sampled_from([1, 3, 40]))
+@settings(max_examples=300, deadline=None)
+def test_a_column_is_what_it_is_by_the_short_ways_too(cells, n_times):
+    """Columns of many rows are told by their first cells and their different cells; a twin looks at every cell."""
+    column = polars.Series("c", cells * n_times, dtype=polars.String)
+
+    def decide():
+        try:
+            found = decide_column(column, str)
+        except PellucidError as error:
+            return str(error)
+        return found.values.to_list(), found.values.dtype, found.column, found.notes
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_reader, "MANY", 20)
+        patch.setattr(columns_reader, "SOME", 2)
+        short = decide()
+        patch.setattr(columns_reader, "_plain_names", lambda cells: None)
+        patch.setattr(columns_reader, "_is_as_written", lambda cells, whole: (whole.cast(polars.String) == cells).all())
+        patch.setattr(columns_reader, "SOME", 10**9)
+        patch.setattr(columns_reader, "MANY", 10**9)
+        assert short == decide()

@@ -9,14 +9,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from pellucid.data.splits import distributions
 from pellucid.data.splits.distributions import (
     agreements,
     distance_between,
+    drifts_along,
     ks_distance,
     levels_of,
     total_variation,
 )
 from pellucid.data.splits.tails import heavy_tail, hill, median, quantile, tails
+from pellucid.records import Drift
 
 numbers = st.one_of(st.integers(-50, 50), st.integers(-(2**62), 2**62), st.just(None))
 fractions = st.one_of(st.floats(allow_nan=True, allow_infinity=False), st.just(None), st.sampled_from([0.5, -0.0, 0.0]))
@@ -161,3 +164,32 @@ def test_hill_with_ties_is_hill_written_out(values, n_top):
 def _levels(values):
     distinct, counts = np.unique(np.array(values, dtype=float), return_counts=True)
     return distinct, counts
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.randoms())
+def test_levels_of_one_row_each_are_counted_as_all_others(parts, draw):
+    places = list(range(len(parts)))
+    draw.shuffle(places)
+    levels, sides = levels_of(pl.Series("n", places)), np.array(parts, dtype=np.int8)
+    assert levels.is_one_each
+    doubled = levels_of(pl.Series("n", places * 2))
+    assert not doubled.is_one_each
+    assert (2 * levels.counts(sides, 4) == doubled.counts(np.tile(sides, 2), 4)).all()
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=60))
+def test_fifths_along_an_order_by_hand(values):
+    """A row stands in the fifth that the rows below its value fill so far."""
+    order, other = levels_of(pl.Series("order", values)), levels_of(pl.Series("other", list(range(len(values)))))
+    fifths = [min(4, 5 * sum(one < value for one in values) // len(values)) for value in values]
+    found = drifts_along(order, [other])[0]
+    counts = other.counts(np.array(fifths, dtype=np.int8), 5)
+    assert found == Drift("order", "other", *distance_between(other, counts[:, 0], counts[:, 4]))
+
+
+def test_distances_of_many_levels_are_those_of_one_piece(monkeypatch):
+    draw = np.random.default_rng(0)
+    first, second = draw.integers(0, 5, 1000), draw.integers(0, 5, 1000)
+    whole = ks_distance(first, second)
+    monkeypatch.setattr(distributions, "PIECE", 7)
+    assert ks_distance(first, second) == whole

@@ -10,6 +10,7 @@ from pellucid.data.options import DataOptions
 from pellucid.data.prepare import table_sides
 from pellucid.data.readers.columns import decide_column, make_table
 from pellucid.data.splits import SIDES, SplitRequest
+from pellucid.data.splits.distributions import levels_of
 from pellucid.data.splits.groups import beyond_neighbours, find_group, intraclass
 from pellucid.data.splits.hashing import row_hashes
 from pellucid.data.splits.proposal import choose_sides, sides_by
@@ -275,3 +276,18 @@ def test_two_groups_cannot_make_three_sides(tmp_path):
     table = open_data(str(tmp_path / "two.csv"))
     with pytest.raises(PellucidError, match="g has too few different values to divide 60 rows in three"):
         choose_sides(table, "", SplitRequest("group", group="g"), row_hashes(table.frame, ["x"]))
+
+
+def test_known_levels_change_nothing():
+    """The group is the same, whether its levels are known already or not."""
+    draw = np.random.default_rng(0)
+    people = np.repeat(np.arange(60), 6) * 3  # with gaps between them
+    cells = {"person": people, "kind": np.repeat(draw.integers(0, 4, 60), 6), "value": draw.normal(size=360)}
+    table = make_table(
+        "t", [decide_column(pl.Series(name, cell), str) for name, cell in cells.items()], because="", fingerprint=""
+    )
+    found = find_group(table)
+    assert found is not None
+    assert found.name == "person"
+    assert found == find_group(table, "", {name: levels_of(table.frame[name]) for name in cells})
+    assert find_group(table, "value") == find_group(table, "value", {"person": levels_of(table.frame["person"])})

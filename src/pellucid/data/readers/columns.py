@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy
 import polars
 from numpy.typing import NDArray
 
@@ -24,6 +25,7 @@ NOT_A_NUMBER = ("nan", "-nan", "+nan", "NAN", "-NaN")
 FREQUENT = 0.05  # part of a column's cells from which on such a word is a category; a judgement, and it is told
 EXACT = 2**53  # beyond this a float64 skips whole numbers
 MANY = 10_000  # rows from which on it pays to look at different cells only
+SOME = 64  # cells that tell what most columns of a large table cannot be
 FEW = 20  # so many different values make a category in any table
 _NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WHOLE = r"^[+-]?[0-9]+$"
@@ -73,7 +75,7 @@ def decide_column(
         return _parse_cells(texts, place, missing_values, as_number, names_none)
     if texts.null_count() == len(texts):
         return _decided(texts, "text", make_note("no-value", column=texts.name))
-    if texts.drop_nulls().str.contains(_DAY).all():
+    if _all_match(texts.drop_nulls(), _DAY):
         return _decided(texts, "order", make_note("dates", column=texts.name))
     return _decided(texts, "category" if is_category(texts) else "text")
 
@@ -105,13 +107,18 @@ def _parse_cells(
 ) -> DecidedColumn:
     """The cells of a text file, each of which could be a number."""
     if not as_number and not cells.null_count():
-        whole = cells.cast(polars.Int64, strict=False)
-        if not whole.null_count() and (whole.cast(polars.String) == cells).all():
-            # The usual column of whole numbers, told without a regular expression for each cell.
-            return _whole_numbers(cells, whole)
-        if whole.null_count() and cells.str.contains(_NUMBER).all() and not cells.str.contains(_WHOLE).all():
-            # And that of fractions: a table may have ten thousand of them.
-            return _fractions(cells, cells.cast(polars.Float64), place, "too large for a number")
+        could_be_numbers = bool(cells.head(SOME).str.contains(_NUMBER).all())
+        if could_be_numbers:
+            whole = cells.cast(polars.Int64, strict=False)
+            if not whole.null_count() and _is_as_written(cells, whole):
+                # The usual column of whole numbers, told without a regular expression for each cell.
+                return _whole_numbers(cells, whole)
+            if whole.null_count() and cells.str.contains(_NUMBER).all() and not cells.str.contains(_WHOLE).all():
+                # And that of fractions: a table may have ten thousand of them.
+                return _fractions(cells, cells.cast(polars.Float64), place, "too large for a number")
+        elif len(cells) > MANY and (names := _plain_names(cells)) is not None:
+            # And that of names that repeat: each of them is asked once.
+            return _texts(cells, names, len(names), 0, polars.Series([False]), place)
     bare = cells.str.strip_chars()
     is_missing = cells.is_null() | bare.is_in([""] if missing_values == "empty" else MISSING)
     n_missing = int(is_missing.sum())
@@ -126,7 +133,7 @@ def _parse_cells(
     if as_number:
         cells = _plain_numbers(cells, place)
     whole = cells.cast(polars.Int64, strict=False)
-    if whole.null_count() == n_missing and (whole.cast(polars.String) == cells).all():
+    if whole.null_count() == n_missing and _is_as_written(cells, whole):
         return _whole_numbers(cells, whole)
     bare = cells.str.strip_chars()
     different = bare.unique() if len(bare) > MANY else bare
@@ -143,7 +150,40 @@ def _parse_cells(
         _refuse_broken_numbers(bare, strange, place)
     if n_numbers + n_missing == len(cells):
         return _numbers(cells, bare, place)
-    return _texts(cells, different.drop_nulls(), n_missing, is_number, place)
+    return _texts(cells, different.drop_nulls(), cells.drop_nulls().n_unique(), n_missing, is_number, place)
+
+
+def _is_as_written(cells: polars.Series, whole: polars.Series) -> bool:
+    """Whether every cell is its number as it is usually written: no sign +, no leading zero. whole: cells as Int64.
+
+    The usual form is the shortest that is read as this number, so it is enough to add up the lengths.
+
+    >>> [_is_as_written(cells := polars.Series([cell, "-10"]), cells.cast(polars.Int64)) for cell in ("7", "07", "-0")]
+    [True, False, False]
+    """
+    values = whole.drop_nulls().to_numpy()
+    if not len(values):
+        return True
+    least, greatest = int(values.min()), int(values.max())
+    n_shortest = len(values) + (int(numpy.count_nonzero(values < 0)) if least < 0 else 0)
+    for power in (10**digits for digits in range(1, 19)):
+        n_shortest += int(numpy.count_nonzero(values >= power)) if greatest >= power else 0
+        n_shortest += int(numpy.count_nonzero(values <= -power)) if least <= -power else 0
+    return int(cells.str.len_bytes().sum()) == n_shortest
+
+
+def _plain_names(cells: polars.Series) -> polars.Series | None:
+    """The different cells without the spaces around them, where they are few and none is missing or a number."""
+    if cells.head(MANY).n_unique() > MANY / 10:
+        return None
+    names = cells.unique(maintain_order=True).str.strip_chars()
+    is_plain = not (names.is_in(MISSING) | names.str.contains(_NUMBER)).any()
+    return names if is_plain and len(names) < len(cells) / 10 else None
+
+
+def _all_match(texts: polars.Series, pattern: str) -> bool:
+    """Whether all texts match. Some of them are asked first."""
+    return bool(texts.head(SOME).str.contains(pattern).all() and texts.str.contains(pattern).all())
 
 
 def _names_none(bare: polars.Series, is_missing: polars.Series, is_known: bool | None) -> Statement | None:
@@ -170,8 +210,12 @@ def _whole_numbers(cells: polars.Series, whole: polars.Series) -> DecidedColumn:
     ends = [abs(end) for end in (whole.min(), whole.max()) if isinstance(end, int)]
     if whole.null_count() > cells.null_count() or max(ends, default=0) > EXACT:
         return keep_as_text(cells, "huge")
-    is_order = not whole.null_count() and len(whole) >= 10 and bool((whole.diff().drop_nulls() > 0).all())
+    is_order = not whole.null_count() and len(whole) >= 10 and _is_rising(whole.to_numpy())
     return _decided(whole, "order" if is_order else "numeric")
+
+
+def _is_rising(values: NDArray[Any]) -> bool:
+    return bool((values[1 : SOME + 1] > values[:SOME][: len(values) - 1]).all() and (values[1:] > values[:-1]).all())
 
 
 def _fractions(cells: polars.Series, values: polars.Series, place: RowPlace, what: str = "not finite") -> DecidedColumn:
@@ -213,12 +257,17 @@ def _bad_cell(what: str, cells: polars.Series, row: int, place: RowPlace) -> Pel
 
 
 def _texts(
-    cells: polars.Series, present: polars.Series, n_missing: int, is_number: polars.Series, place: RowPlace
+    cells: polars.Series,
+    present: polars.Series,
+    n_different: int,
+    n_missing: int,
+    is_number: polars.Series,
+    place: RowPlace,
 ) -> DecidedColumn:
-    """present: the different cells, or all of them, without what is missing."""
+    """present: the different cells, or all of them, without what is missing and without spaces around them."""
     name = cells.name
     n_numbers = int(is_number.sum())
-    kind = "category" if is_category(cells) else "text"
+    kind = "category" if _are_few(n_different, len(cells)) else "text"
     if present.str.contains(_DAY).all():
         return _decided(cells, "order", make_note("dates", column=name))
     if (days := _days_with_dots(cells, present)) is not None:
@@ -250,8 +299,13 @@ def _days_with_dots(cells: polars.Series, present: polars.Series) -> polars.Seri
 
 def is_category(cells: polars.Series) -> bool:
     """Whether texts repeat so much that they name groups: at most 20 different, or one in 20 rows and at most 1,000."""
-    n = cells.drop_nulls().n_unique()
-    return (n <= FEW and (n < len(cells) or n <= 2)) or n <= min(1_000, len(cells) // 20)
+    return _are_few(cells.drop_nulls().n_unique(), len(cells))
+
+
+def _are_few(n_different: int, n_cells: int) -> bool:
+    if n_different <= FEW and (n_different < n_cells or n_different <= 2):
+        return True
+    return n_different <= min(1_000, n_cells // 20)
 
 
 def _plain_numbers(cells: polars.Series, place: RowPlace) -> polars.Series:

@@ -28,6 +28,7 @@ Array: TypeAlias = NDArray[Any]
 QUOTE, LF, CR = 34, 10, 13
 BLOCK = 1 << 24
 LONGEST_ROW = 16 << 20
+_ALL_BYTES = bytes(range(256))
 BOM = b"\xef\xbb\xbf"
 SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 
@@ -131,6 +132,8 @@ def check_rows(content: bytes, separator: str, name: str) -> CsvRows:
     Traceback (most recent call last):
     pellucid.errors.PellucidError: a row has 1 cell where the header has 2 in t.csv:3. Mend the row, or its quotes.
     """
+    if (n_lines := _even_lines(content, separator)) is not None:
+        return CsvRows(_header(content.split(b"\n", 1)[0], separator, name), n_lines - 1, None)
     data = numpy.frombuffer(content, dtype=numpy.uint8)
     ends: list[Array] = []  # of every record, the place of its newline
     n_columns = 0
@@ -168,6 +171,33 @@ def check_rows(content: bytes, separator: str, name: str) -> CsvRows:
     is_plain = content.count(b"\n") == len(all_ends) - (int(all_ends[-1]) == len(data))
     lines = None if is_plain else numpy.searchsorted(numpy.flatnonzero(data == LF), all_ends[:-1] + 1) + 1
     return CsvRows(header, len(all_ends) - 1, lines)
+
+
+def _even_lines(content: bytes, separator: str) -> int | None:
+    """The number of lines, where no cell is quoted and all have as many cells as the first; None where one may not.
+
+    Of every line nothing is looked at but its separators and its end.
+
+    >>> _even_lines(b"a,b\\n1,2", ","), _even_lines(b"a,b\\n1", ","), _even_lines(b'a\\n"1"', ",")
+    (2, None, None)
+    """
+    if b'"' in content or b"\r" in content or not content:
+        return None
+    mark = separator.encode()
+    marks = content.translate(None, _ALL_BYTES.translate(None, mark + b"\n")) + b"\n" * (not content.endswith(b"\n"))
+    line = marks[: marks.index(b"\n") + 1]
+    if line == b"\n" and (b"\n\n" in content or content.startswith(b"\n")):
+        return None
+    n_lines = len(marks) // len(line)
+    if marks != line * n_lines:
+        return None
+    start = 0
+    while len(content) - start > LONGEST_ROW:
+        # Between here and the last line end in reach no line is too long.
+        start = content.rfind(b"\n", start, start + LONGEST_ROW + 1) + 1
+        if not start:
+            return None
+    return n_lines
 
 
 def refuse_other_separator(head: str, separator: str, name: str) -> None:

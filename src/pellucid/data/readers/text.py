@@ -189,12 +189,12 @@ def require_encoding(name: str) -> str:
     >>> require_encoding("UTF8")
     'utf-8'
     """
-    known = {codecs.lookup(one).name: one for one in ENCODINGS}
     try:
         found = codecs.lookup("utf-8" if name.lower() == "utf-8-sig" else name).name
     except (LookupError, ValueError, UnicodeError):
         found = ""
-    if found not in known:
+    # One after the other: to look an encoding up is to load a module.
+    if not any(codecs.lookup(one).name == found for one in ENCODINGS):
         fix = did_you_mean(name.lower(), ENCODINGS, "Try utf-8, utf-16, latin-1 or cp1252")
         raise PellucidError(f"there is no encoding called {quoted(name)}", fix=fix)
     return found

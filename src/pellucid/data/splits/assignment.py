@@ -22,7 +22,7 @@ from pellucid.data.splits import (
     three_shares,
 )
 from pellucid.data.splits.distributions import Levels
-from pellucid.data.splits.hashing import Words, item_hashes, mix, numbered_hashes, seed_word
+from pellucid.data.splits.hashing import PIECE, Words, item_hashes, mix, numbered_hashes, seed_word
 from pellucid.errors import PellucidError
 from pellucid.records.packed_texts import PackedTexts
 
@@ -122,7 +122,10 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
     train, dev, test = three_shares(fractions)
     assert len(strata) == 0 or int(strata.max()) < MOST_STRATA
     # Stratum and hash in one word, so that sorting needs no index: 48 bits of hash tell 10^7 rows apart.
-    keys = (strata.astype(np.uint64) << np.uint64(48)) | (hashes >> np.uint64(16))
+    keys = hashes >> np.uint64(16)
+    pieces = [slice(start, start + PIECE) for start in range(0, len(keys), PIECE)]
+    for piece in pieces:
+        keys[piece] |= strata[piece].astype(np.uint64) << np.uint64(48)
     ranked = np.sort(keys)
     sizes = np.bincount(strata)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -136,7 +139,8 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
         is_open = n_below < sizes
         least = np.full(len(sizes), np.iinfo(np.uint64).max, dtype=np.uint64)
         least[is_open] = ranked[(starts + n_below)[is_open]]
-        sides += keys >= least[strata]
+        for piece in pieces:
+            sides[piece] += keys[piece] >= least[strata[piece]]
     return sides
 
 

@@ -10,6 +10,7 @@ Of whole numbers only what the neighbouring values do not tell as well counts, o
 """
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,41 +56,53 @@ def is_identifier_name(name: str) -> bool:
     return bool(_ID.search(words)) or not _NOUNS.isdisjoint(re.split(r"[^a-z]+", words))
 
 
-def find_group(table: TableData, target: str = "") -> GroupColumn | None:
-    """The column that the rows hang together by, if there is one; the surest where there are several."""
+def find_group(table: TableData, target: str = "", levels: Mapping[str, Levels] | None = None) -> GroupColumn | None:
+    """The column that the rows hang together by, if there is one; the surest where there are several.
+
+    levels: of columns whose levels are known already.
+    """
     frame = table.frame
     if frame.height < FEWEST_GROUPS * FEWEST_ROWS_EACH:
         return None
-    truth = target_columns(frame[target]) if target else np.zeros((frame.height, 0))
-    known: dict[str, Levels] = {}
-    tried = [column for column in frame.get_columns() if column.name != target and _could_group(column)]
+    truth = target_columns(frame[target]) if target else None
+    known = dict(levels or {})
+    tried = [column for column in frame.get_columns() if column.name != target and _could_group(column, known)]
     found = [_examine(column, table, target, truth, known) for column in tried[:MOST_LOOKED_AT]]
     sure = [one for one in found if one is not None]
     return max(sure, key=lambda one: (one.is_named, one.is_together, one.shared_target), default=None)
 
 
-def _could_group(column: "pl.Series") -> bool:
+def _could_group(column: "pl.Series", known: Mapping[str, Levels]) -> bool:
     import polars as pl
 
     if column.null_count() or not (column.dtype.is_integer() or column.dtype == pl.String):
         return False
-    n = column.n_unique()
+    levels = known.get(column.name)
+    n = column.n_unique() if levels is None else int(np.count_nonzero(levels.totals))
     return FEWEST_GROUPS <= n <= len(column) / FEWEST_ROWS_EACH
 
 
 def _examine(
-    column: "pl.Series", table: TableData, target: str, truth: Floats, known: dict[str, Levels]
+    column: "pl.Series", table: TableData, target: str, truth: Floats | None, known: dict[str, Levels]
 ) -> GroupColumn | None:
-    codes = column.rank("dense").to_numpy().astype(np.int64) - 1
-    n_groups = int(codes.max()) + 1
+    if column.name not in known:
+        known[column.name] = levels_of(column)
+    levels = known[column.name]
+    is_there = levels.totals > 0
+    n_groups = int(np.count_nonzero(is_there))
     if n_groups < FEWEST_GROUPS:
         return None
     is_number = column.dtype.is_integer()
-    shared, is_far = intraclass(beyond_neighbours(truth, codes) if is_number else truth, codes)
     is_named = is_identifier_name(column.name)
-    is_together = 1 + int(np.count_nonzero(np.diff(codes))) <= TOGETHER * n_groups
+    is_together = 1 + int(np.count_nonzero(levels.codes[1:] != levels.codes[:-1])) <= TOGETHER * n_groups
     is_sorted_number = is_number and not is_named and table.column(column.name).kind == "order"
-    if is_sorted_number or not (is_named or is_together or (is_far and shared >= NEARLY_ALWAYS)):
+    if is_sorted_number or not (is_named or is_together or truth is not None):
+        return None
+    codes = (np.cumsum(is_there) - 1)[levels.codes]
+    shared, is_far = 0.0, False
+    if truth is not None:
+        shared, is_far = intraclass(beyond_neighbours(truth, codes) if is_number else truth, codes)
+    if not (is_named or is_together or (is_far and shared >= NEARLY_ALWAYS)):
         return None
     same, n_alike, n_others = _alike(codes, column.name, table, target, known)
     if not (is_far and shared >= SHARED) and not same and n_alike < MANY * max(1, n_others):

@@ -30,7 +30,7 @@ Words = NDArray[np.uint64]
 
 GOLDEN = 0x9E3779B97F4A7C15
 MISSING = 0x6E6F74206B6E6F77  # "not know"
-_PIECE = 1 << 14
+PIECE = 1 << 14  # rows whose words stay in the processor's cache from one pass to the next
 LARGEST_WHOLE = 2.0**53  # beyond it a float64 is no exact count
 
 
@@ -49,7 +49,7 @@ def item_hashes(items: Iterable[str], seed: str = "") -> Words:
 
     rest = iter(items)
     found = bytearray()  # it grows in its place: of ten million items pieces, their sum and a copy were 240 MB
-    while piece := [digest(item) for item in islice(rest, _PIECE)]:
+    while piece := [digest(item) for item in islice(rest, PIECE)]:
         found += b"".join(piece)
     return np.frombuffer(found, dtype="<u8").astype(np.uint64, copy=False)
 
@@ -85,10 +85,10 @@ def mix(words: Words) -> Words:
     """
     flat = words.reshape(-1)
     assert np.shares_memory(flat, words) or not words.size
-    shifted = np.empty(min(len(flat), _PIECE), dtype=np.uint64)
+    shifted = np.empty(min(len(flat), PIECE), dtype=np.uint64)
     # Piece by piece, so that all five passes find their words in the processor's cache.
-    for start in range(0, len(flat), _PIECE):
-        piece = flat[start : start + _PIECE]
+    for start in range(0, len(flat), PIECE):
+        piece = flat[start : start + PIECE]
         beside = shifted[: len(piece)]
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
             np.right_shift(piece, np.uint64(shift), out=beside)

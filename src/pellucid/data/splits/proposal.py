@@ -68,7 +68,7 @@ def propose_split(data: TableData, asked: SplitRequest) -> SplitProposal:
     skewed = {
         name: tail for name, one in levels.items() if not (order and name == order.name) and (tail := heavy_tail(one))
     }
-    group = find_group(data, asked.target)
+    group = find_group(data, asked.target, levels)
     request = choose_strategy(asked, levels, order, drifts, skewed, group)
     return SplitProposal(request, levels, notes, order, drifts, skewed, group)
 

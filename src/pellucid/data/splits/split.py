@@ -107,7 +107,10 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
         strata = strata_of(level_of(levels, data, request.by), others, request.fractions)
     sides = sides_by(data, request, levels, hashes, strata)
 
-    twins = find_twins(row_hashes(frame, known=known) if len(hashed) else hashes, sides)
+    if any(one.is_one_each for one in levels.values()):
+        twins = Twins(frame.height, (0, 0), ())  # a column that numbers the rows leaves no two of them equal
+    else:
+        twins = find_twins(row_hashes(frame, known=known) if len(hashed) else hashes, sides)
     straddling = straddles(twins, sides, "equal rows", is_leak=True, show=lambda row: _show_row(data, row))
     named = request.key or request.group or (proposal.group.name if proposal.group else "")
     if named:
