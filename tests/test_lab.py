@@ -35,12 +35,14 @@ from pellucid.figures.picture import follow_page
 from pellucid.http.answers import Refusal
 from pellucid.http.door import RequestHeaders
 from pellucid.http.server import HttpServer, open_listener
+from pellucid.inspection.judgements import judge_health
+from pellucid.lab import runs as lab_runs
 from pellucid.lab import uploads
 from pellucid.lab.app import Lab, build_lab
 from pellucid.lab.session import Session
 from pellucid.lab.uploads import ReceivedFolder, safe_name
 from pellucid.lab.workers import Worker
-from pellucid.records import Evaluation, Replan
+from pellucid.records import Evaluation, Replan, as_plain
 from pellucid.runs import RunWriter, find_writer, open_run
 
 STATIC = Path(pellucid.__file__).parent / "lab" / "static"
@@ -554,21 +556,75 @@ def test_the_page_of_a_run_that_came_late_is_told_everything(visitor):
     assert time.monotonic() - begun < 60  # not a measurement: it must not wait for anything
 
 
-def test_a_plan_that_changes_takes_back_nothing_that_was_told(visitor, tmp_path):
-    """Only the first news is everything: a page that began anew at each change of the plan lost the steps before it."""
+@pytest.fixture
+def written(visitor) -> Iterator[RunWriter]:
+    """A run that is being written, with one evaluation so far."""
     record = json.loads((visitor.lab.runs / "small" / "run.json").read_text())
     record = {name: value for name, value in record.items() if name not in ("format", "sha256")}
-    with RunWriter.create(tmp_path / "run", record, n_bytes=1_000) as run:
+    with RunWriter.create(visitor.lab.runs / "written", record, n_bytes=1_000) as run:
         run.append("evaluations", Evaluation(0, 3.3, 3.4))
         run.flush()
-        follower = RunFollower(run.path)
-        assert follower.news()["is_anew"] is True
-        run.append("replans", Replan(1, 40))
-        run.append("evaluations", Evaluation(1, 3.1, 3.2))
-        run.flush()
-        news = follower.news()
-        assert (news["plan"]["steps"], len(news["evaluations"])) == (40, 1)
-        assert "is_anew" not in news
+        yield run
+    shutil.rmtree(run.path)
+
+
+def test_all_who_watch_a_run_are_told_everything_by_one_look(visitor, written, monkeypatch):
+    looked = []
+
+    class Counted(RunFollower):
+        def __init__(self, path: Path) -> None:
+            looked.append(path)
+            super().__init__(path)
+
+    def next_news(stream: http.client.HTTPResponse) -> dict[str, Any]:
+        while not (line := stream.readline()).startswith(b"data: "):
+            assert line
+        return json.loads(line.removeprefix(b"data: "))
+
+    monkeypatch.setattr(lab_runs, "RunFollower", Counted)
+    cookie = {"cookie": f"{visitor.lab.session.cookie}={visitor.lab.session.secret}"}
+    connections, watched = [], []
+    try:
+        for _ in range(3):
+            connections.append(http.client.HTTPConnection("127.0.0.1", visitor.server.address[1], timeout=60))
+            connections[-1].request("GET", "/api/runs/written/events", headers=cookie)
+            watched.append(connections[-1].getresponse())
+            news = next_news(watched[-1])
+            assert (news["is_anew"], news["evaluations"][0]["dev"]) == (True, 3.4)
+        for step in (1, 2):
+            written.append("evaluations", Evaluation(step, 3.2, 3.3))
+            written.flush()
+            for stream in watched:
+                assert next_news(stream)["evaluations"][-1]["step"] == step
+    finally:
+        for connection in connections:
+            connection.close()
+    assert len(looked) == 1
+
+
+def test_a_plan_that_changes_takes_back_nothing_that_was_told(visitor, written):
+    """Only the first news is everything: a page that began anew at each change of the plan lost the steps before it."""
+    follower = RunFollower(written.path)
+    assert follower.news()["is_anew"] is True
+    written.write("baselines.json", (visitor.lab.runs / "small" / "baselines.json").read_text())
+    assert follower.news()["baselines"]["rungs"]  # the folder is there a moment before them
+    written.append("replans", Replan(1, 40))
+    written.append("evaluations", Evaluation(1, 3.1, 3.2))
+    written.flush()
+    news = follower.news()
+    assert (news["plan"]["steps"], len(news["evaluations"])) == (40, 1)
+    assert "is_anew" not in news
+
+
+def test_looks_inside_are_judged_as_they_come_as_all_at_once(visitor, written):
+    (look,) = open_run(visitor.lab.runs / "small").health
+    looks = [look, look._replace(step=2), look._replace(step=3)]
+    follower, told = RunFollower(written.path), {}
+    for one in looks:
+        written.append("health", one)
+        written.flush()
+        told.update(follower.news())
+    assert told["health_findings"] == as_plain(judge_health(looks))
 
 
 def test_a_table_without_a_chosen_column_is_shown_with_the_likeliest(tmp_path):

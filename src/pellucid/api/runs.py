@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pellucid.errors import PellucidError, quoted
-from pellucid.records import Finding, Ladder, RunCard, Rung, TrainingReport, as_plain
+from pellucid.records import Finding, Health, Ladder, RunCard, Rung, TrainingReport, as_plain, from_plain
 from pellucid.runs import LOGS, LogPlace, Run, find_writer, follow_log, holds_run, open_run
-from pellucid.runs.folder import FINISHED, RECORD, log_path
+from pellucid.runs.folder import BASELINES, FINISHED, RECORD, log_path
 from pellucid.runs.run import BASE, NAME
 
 MOST_CURVE = 60  # points of a sparkline
@@ -136,6 +137,7 @@ class RunFollower:
         self._places: dict[str, LogPlace] = {}
         self._sizes: dict[str, int] = {}
         self._said: dict[str, Any] = {}
+        self._looks: list[Health] = []
 
     def news(self) -> dict[str, Any]:
         """What is new, by name: logs as lists of records, state, plan, baselines; {} where nothing is.
@@ -144,7 +146,7 @@ class RunFollower:
         """
         found = self._read_on()
         if found.get("is_anew"):
-            self._places, self._sizes, self._said = {}, {}, {}
+            self._places, self._sizes, self._said, self._looks = {}, {}, {}, []
             found = self._read_on()
         if not self._said:
             found["is_anew"] = True
@@ -153,14 +155,27 @@ class RunFollower:
             self._tell(found, "plan", as_plain(run.plan))
             self._tell(found, "run", describe_record(run))
             self._tell(found, "baselines", as_plain(_simple_ladder(run)))
+        elif self._said["baselines"] is None and (self.path / BASELINES).is_file():
+            # The folder is there a moment before what is written into it.
+            self._tell(found, "baselines", as_plain(_simple_ladder(open_run(self.path))))
         if "health" in found:
-            self._tell(found, "health_findings", as_plain(_judge(open_run(self.path))))
+            self._tell(found, "health_findings", as_plain(self._judge(found["health"])))
         self._tell(found, "state", state_of(self.path))
         return found
 
     def _tell(self, found: dict[str, Any], name: str, value: Any) -> None:
         if self._said.get(name) != value or name not in self._said:
             self._said[name] = found[name] = value
+
+    def _judge(self, looks: Sequence[object]) -> list[Finding]:
+        """What the looks inside mean, with these that came last; the others were read when they came."""
+        from pellucid.inspection.judgements import judge_health
+
+        try:
+            self._looks += [from_plain(Health, look) for look in looks]
+        except ValueError as error:
+            raise PellucidError(f"health.jsonl is damaged: {error}", fix="Train the run again") from error
+        return list(judge_health(self._looks))
 
     def _read_on(self) -> dict[str, Any]:
         """What the logs have that was not told yet."""
@@ -190,13 +205,6 @@ def _simple_ladder(run: Run) -> Ladder | None:
     return ladder
 
 
-def _judge(run: Run) -> list[Finding]:
-    """What the looks inside mean so far."""
-    from pellucid.inspection.judgements import judge_health
-
-    return list(judge_health(run.health))
-
-
 def _size(path: Path) -> int:
     try:
         return os.stat(path, follow_symlinks=False).st_size
@@ -219,7 +227,7 @@ def describe_whole(path: Path) -> dict[str, Any]:
 def describe_record(run: Run) -> dict[str, Any]:
     """What a run was made with, in the words of the terminal."""
     from pellucid.figures.words.training import data_lines, plan_lines
-    from pellucid.records import NetworkFacts, from_plain
+    from pellucid.records import NetworkFacts
 
     is_planned = isinstance(run.record.get("network"), dict)
     network = from_plain(NetworkFacts, run.record["network"]) if is_planned else None
@@ -231,7 +239,7 @@ def describe_record(run: Run) -> dict[str, Any]:
         "plan": plan_lines(run.plan, network) if network and run.plan.steps else [],
         "parameters": network.parameters if network else 0,
         "symbols": run.data.symbols[:400],
-        "first": run.data.first[:12],
+        "first": [*run.data.first[:12], *(source for source, *_ in run.data.first_pairs[:12])],
         "command": [str(word) for word in run.record.get("command", [])],
         "depth": int(run.config.get("depth", 0) or 0),
         "heads": int(run.config.get("n_heads", 0) or 0),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,6 +35,7 @@ DRAWN_WITH = ("input", "layer", "head", "least")
 
 def routes(lab: Lab) -> list[BaseRoute]:
     numbers: OrderedDict[tuple[str, str], NetworkNumbers] = OrderedDict()
+    followers: dict[str, SharedFollower] = {}
 
     def folder_of(request: Request) -> Path:
         try:
@@ -50,7 +53,7 @@ def routes(lab: Lab) -> list[BaseRoute]:
 
     async def events(request: Request) -> Response:
         name = request.path_params["name"]
-        return StreamingResponse(_follow(lab, request, name), media_type="text/event-stream")
+        return StreamingResponse(_follow(lab, request, name, followers), media_type="text/event-stream")
 
     async def figure(request: Request) -> Response:
         path, name = folder_of(request), request.path_params["figure"]
@@ -165,44 +168,85 @@ def _draw(lab: Lab, path: Path, name: str, asked: dict[str, Any]) -> Response:
     )
 
 
-async def _follow(lab: Lab, request: Request, name: str) -> AsyncIterator[str]:
+class SharedFollower:
+    """One look at a run's folder for all who watch it, in however many tabs; who comes later is told all of it too."""
+
+    def __init__(self, path: Path) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.n_begun = 0  # how often all was told anew
+        self.n_watchers = 0
+        self._follower = RunFollower(path)
+        self._looked_at = -math.inf
+        self._lock = asyncio.Lock()
+
+    async def look(self) -> None:
+        """Put what is new to what was told, unless somebody has just looked."""
+        async with self._lock:
+            if time.monotonic() - self._looked_at < LOOK_SECONDS / 2:
+                return
+            news = await run_in_threadpool(self._follower.news)
+            self._looked_at = time.monotonic()
+            if news.get("is_anew"):
+                self.told, self.n_begun = [], self.n_begun + 1
+            if news:
+                self.told.append(_thinned(news))
+
+
+async def _follow(lab: Lab, request: Request, name: str, followers: dict[str, SharedFollower]) -> AsyncIterator[str]:
     """A run's news as server-sent events, until it has ended and all was told, or nobody listens any more.
 
     Before its folder is there, what its process says is told.
     """
-    follower: RunFollower | None = None
-    said, still = None, 0.0
+    said = None
     while not lab.is_ending() and not await request.is_disconnected():
-        news: dict[str, Any] = {}
-        if follower is None:
-            try:
-                follower = RunFollower(run_folder(name, lab.runs))
-            except PellucidError:
-                code = lab.trainings.ended_with(name)
-                if (text := lab.trainings.said(name)) != said:
-                    said = news["said"] = text
-                if code is not None or (not text and name not in lab.trainings.under_way()):
-                    yield _event({**news, "state": "failed" if text else "nowhere", "exit_code": code})
-                    return
-        if follower is not None:
-            try:
-                news = await run_in_threadpool(follower.news)
-            except PellucidError as error:
-                yield _event({"state": "damaged", "said": str(error)})
+        try:
+            path = run_folder(name, lab.runs)
+            break
+        except PellucidError:
+            code = lab.trainings.ended_with(name)
+            text = lab.trainings.said(name)
+            if code is not None or (not text and name not in lab.trainings.under_way()):
+                yield _event({"said": text, "state": "failed" if text else "nowhere", "exit_code": code})
                 return
+            if text != said:
+                said = text
+                yield _event({"said": text})
+        await asyncio.sleep(LOOK_SECONDS)
+    else:
+        return
+    if name not in followers:
+        followers[name] = SharedFollower(path)
+    follower = followers[name]
+    follower.n_watchers += 1
+    try:
+        async for news in _watch(lab, request, follower):
+            if news and news.get("state") == "stopped":
+                news = {**news, "said": lab.trainings.said(name)}
+            yield _event(news) if news else ": still here\n\n"
+    except PellucidError as error:
+        yield _event({"state": "damaged", "said": str(error)})
+    finally:
+        follower.n_watchers -= 1
+        if not follower.n_watchers and followers.get(name) is follower:
+            del followers[name]
+
+
+async def _watch(lab: Lab, request: Request, follower: SharedFollower) -> AsyncIterator[dict[str, Any]]:
+    """What one of those who watch was not told yet; {} where nothing is new for long."""
+    n_begun, n_told, still = -1, 0, 0.0
+    while not lab.is_ending() and not await request.is_disconnected():
+        await follower.look()
+        if follower.n_begun != n_begun:
+            n_begun, n_told = follower.n_begun, 0
+        still = 0.0 if n_told < len(follower.told) else still + LOOK_SECONDS
+        for news in follower.told[n_told:]:
+            n_told += 1
+            yield news
             if news.get("state") == "finished":
-                yield _event(_thinned(news))
                 return
-            if news.get("state") == "stopped":
-                news["said"] = lab.trainings.said(name)
-        if news:
+        if still >= STILL_SECONDS:
             still = 0.0
-            yield _event(_thinned(news))
-        else:
-            still += LOOK_SECONDS
-            if still >= STILL_SECONDS:
-                still = 0.0
-                yield ": still here\n\n"
+            yield {}
         await asyncio.sleep(LOOK_SECONDS)
 
 
