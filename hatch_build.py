@@ -1,5 +1,6 @@
 """Compiles the C twins of the package where there is a C compiler; without one everything works, and some is slower."""
 
+import os
 import shlex
 import subprocess
 import sysconfig
@@ -12,11 +13,12 @@ SOURCES = sorted(Path("src/pellucid").rglob("_*.c"))
 
 
 def compile_command(source: Path, target: Path) -> list[str]:
-    """As this Python's own extensions are built, but for the options that it was itself optimised with.
+    """As this Python's own extensions are built, or by the compiler that CC names, without its own optimisations.
 
     A product and a sum are never fused into one rounding, or the numbers would not be those of the twin in Python.
     """
     link = shlex.split(sysconfig.get_config_var("LDSHARED") or "cc -shared")
+    link[:1] = shlex.split(os.environ.get("CC", "")) or link[:1]
     position_independent = shlex.split(sysconfig.get_config_var("CCSHARED") or "-fPIC")
     options = ["-O2", "-std=c11", "-ffp-contract=off", "-fno-strict-aliasing", "-DNDEBUG"]
     includes = [f"-I{sysconfig.get_path(name)}" for name in ("include", "platinclude")]
