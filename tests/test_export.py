@@ -17,7 +17,7 @@ from pellucid import PellucidError, predict, sample, train
 from pellucid.api.serving import ServedRun
 from pellucid.data.vocabularies import BPE, Bytes, Characters, Words, words_in
 from pellucid.export import export_run, request, subject
-from pellucid.export.hf_pairs import check_pairs
+from pellucid.export.hf_pairs import check_labels, check_pairs
 from pellucid.export.source import gather_source
 from pellucid.export.tokenizer import build_tokenizer, word_pattern
 from pellucid.models.catalogue import NETWORKS
@@ -349,7 +349,8 @@ def test_tables_of_counts_are_the_counts(vocab_size, order, has_boundary):
         ("nowhere", {"positions": "none"}, ""),
         ("turned", {"positions": "rotary"}, "rotary positions, and Pegasus holds"),
         ("behind", {"form": "post"}, "blocks of the form post"),
-        ("rolled", {"model": "rnn-encoder-decoder"}, "no architecture that computes what rnn-encoder-decoder"),
+        ("rolled", {"model": "rnn-encoder-decoder"}, "hf has no encoder-decoder of those"),
+        ("in-a-row", {"model": "transformer"}, "reads what fills them, which a tokenizer of hf masks"),
     ],
 )
 def test_an_encoder_decoder_answers_as_pegasus(folder, run, options, says):
@@ -380,10 +381,56 @@ def test_an_encoder_decoder_answers_as_pegasus(folder, run, options, says):
         assert check_pairs(opened, Path(made.folder)).largest_difference > 1e-4
 
 
+@pytest.mark.parametrize(
+    ("run", "options", "says"),
+    [
+        ("labelled", {}, ""),
+        ("labelled-by-place", {"positions": "learned"}, ""),
+        ("labelled-turned", {"positions": "rotary"}, "rotary positions, and Megatron-BERT holds"),
+    ],
+)
+def test_an_encoder_labels_as_megatron_bert(folder, run, options, says):
+    transformers = pytest.importorskip("transformers")
+    train("dedupe-sort", model="encoder", size="tiny", steps=60, name=run, **options)
+    if says:
+        with pytest.raises(PellucidError, match=says):
+            export_run(run, to="hf")
+        assert not Path(f"{run}-hf").exists()
+        return
+    made = export_run(run, to="hf")
+    assert made.check.largest_difference < 1e-5
+    assert made.check.reads_the_same
+    model = transformers.AutoModelForTokenClassification.from_pretrained(made.folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made.folder)
+    assert type(model).__name__ == "MegatronBertForTokenClassification"
+    sources, said = ["DAA", "C", "ABCD"], []
+    for source in sources:
+        given = tokenizer(source, padding="max_length", return_tensors="pt", return_token_type_ids=False)
+        labels = [*model(**given).logits[0].argmax(-1).tolist(), 0]
+        said.append("".join(model.config.id2label[label] for label in labels[: labels.index(0)]))
+    assert said == [one.answer for one in ServedRun(run).predict_sources(sources).predictions]
+    assert any(said)
+    file = Path(made.folder, "model.safetensors")
+    tensors, opened = load_file(file), subject.Subject.load(open_run(run), is_network_only=False)
+    for name in ("classifier.weight", "bert.embeddings.position_embeddings.weight", "bert.encoder.layer.0.ln.bias"):
+        save_file({**tensors, name: tensors[name] + 0.1 * torch.randn(tensors[name].shape)}, file, {"format": "pt"})
+        assert check_labels(opened, Path(made.folder)).largest_difference > 1e-4
+
+
+def test_what_of_a_vit_does_not_fit_is_named(folder):
+    train("digits", model="vit", size="tiny", steps=1, name="patched")
+    with pytest.raises(PellucidError, match="a hidden layer of 16 between its class token and its scores"):
+        export_run("patched", to="hf")
+    assert not Path("patched-hf").exists()
+
+
 DATA = {"list": ("words.txt", {"kind": "list", "start": "scratch"}), "table": ("penguins", {"target": "species"})}
 DATA |= {"images": ("digits", {}), "pairs": ("dedupe-sort", {})}
 # Which networks a format has an architecture for; onnx and torch hold all.
-HELD = {"hf": {("transformer", "list"), ("encoder-decoder", "pairs")}, "gguf": {("transformer", "list")}}
+HELD = {
+    "hf": {("transformer", "list"), ("encoder-decoder", "pairs"), ("encoder", "pairs")},
+    "gguf": {("transformer", "list")},
+}
 KINDS = [(card.name, kind, to) for card in NETWORKS for kind in card.kinds if kind in DATA for to in request.FORMATS]
 
 

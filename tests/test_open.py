@@ -22,10 +22,12 @@ LETTERS = Characters.of(TEXT, has_boundary=False)
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 SMALL |= {"max_position_embeddings": 24, "num_key_value_heads": 2, "head_dim": 8}
 GPT = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 24}
-# Of seventeen families, with settings of their own; each is what transformers makes of its name.
+# Of twenty-two families, with settings of their own; each is what transformers makes of its name.
 ARCHITECTURES = {
     "gpt2": GPT,
     "gptj": {**GPT, "rotary_dim": 4},
+    "codegen": {**GPT, "n_head": 4, "rotary_dim": 4},
+    "mpt": {"d_model": 16, "n_heads": 2, "n_layers": 2, "max_seq_len": 24},
     "llama": {**SMALL, "num_key_value_heads": 1},
     "nemotron": SMALL,
     "gpt_neox": SMALL,
@@ -34,7 +36,10 @@ ARCHITECTURES = {
     "mistral": {**SMALL, "sliding_window": 4},
     "qwen2": SMALL,
     "phi": SMALL,
+    "phi3": SMALL,
     "gemma": SMALL,
+    "gemma2": {**SMALL, "sliding_window": 4},
+    "olmo": SMALL,
     "gemma3_text": {**SMALL, "sliding_window": 4},
     "qwen3": SMALL,
     "stablelm": SMALL,
@@ -177,6 +182,11 @@ def of_other_size(place):
     change(place, n_embd=32)
 
 
+def that_cannot_run(place):
+    save("codegen", place)
+    change(place, n_head=2)  # transformers builds it, and its code cuts heads into four parts
+
+
 def with_odd_json(place):
     (place / "config.json").write_text("{")
 
@@ -201,6 +211,7 @@ def change(place, **settings):
         (pickled, "a format that can run code"),
         (of_unknown_kind, "no causal language model that transformers has code for"),
         (of_other_size, "do not fit its config"),
+        (that_cannot_run, "the code of codegen in transformers fails on its first tokens"),
         (with_odd_json, "config.json in .* is damaged"),
         (without_tokenizer, "there is no tokenizer.json"),
         (with_odd_tokenizer, "tokenizer.json cannot be read"),

@@ -2,7 +2,7 @@
 
     rotary positions                      nemotron: ReLU², layer norms, no biases
     learned, sinusoidal, index, none      gpt2, with ReLU² and all biases 0; what is not learned is written as a table
-    an encoder-decoder of pairs           pegasus, see hf_pairs.py
+    pairs                                 pegasus or megatron-bert, see hf_pairs.py
 
 Of rotary positions nemotron turns the first half of a head with the second, where we turn neighbours: the rows of
 queries and keys are put in that order, which changes no product of the two.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import PellucidError
-from pellucid.export.hf_pairs import check_pairs, refuse_pairs, use_pairs
+from pellucid.export.hf_pairs import check_labels, check_pairs, refuse_pairs, use_pairs
 from pellucid.export.request import require_sequences, require_without_counts
 from pellucid.models.catalogue import OPENED
 from pellucid.models.sequences.hf_folder import quiet_transformers
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from pellucid.export.subject import Subject
-    from pellucid.models.pairs.encoder_decoder import EncoderDecoder
+    from pellucid.models.pairs.encoder_decoder import Encoder, EncoderDecoder
     from pellucid.models.sequences.hf_causal_lm import HFCausalLM
     from pellucid.models.sequences.transformer import Transformer
 
@@ -43,9 +43,23 @@ def refuse(run: Run, *, is_network_only: bool) -> None:
     if run.kind == "pairs":
         refuse_pairs(run)
         return
+    if run.kind == "images":
+        _refuse_images(run)
     require_sequences(run, "hf")
     require_without_counts(run, "hf", is_network_only=is_network_only)
     refuse_other_networks(run, "hf", tuple(ARCHITECTURES))
+
+
+def _refuse_images(run: Run) -> None:
+    """Name what of a network of images transformers has no place for."""
+    if run.model == "vit":
+        why = (
+            f"{run.name} has a hidden layer of {run.config.get('hidden')} between its class token and its scores, and "
+            "ViTForImageClassification has none"
+        )
+    else:
+        why = f"hf has no architecture that computes what {run.model} of images does"
+    raise PellucidError(why, fix="Export it to onnx or torch")
 
 
 def refuse_other_networks(run: Run, to: str, positions: tuple[str, ...]) -> None:
@@ -92,14 +106,19 @@ def _write_opened(model: HFCausalLM, subject: Subject, folder: Path) -> None:
     _write_json(folder / "tokenizer_config.json", _tokenizer_config(subject))
 
 
-def _write_pairs(model: EncoderDecoder, subject: Subject, folder: Path) -> None:
-    from pellucid.export.hf_pairs import generation_config, pegasus_config, pegasus_tensors, write_tokenizer
+def _write_pairs(model: EncoderDecoder | Encoder, subject: Subject, folder: Path) -> None:
+    from pellucid.export import hf_pairs
+    from pellucid.models.pairs.encoder_decoder import Encoder
     from pellucid.training.tensor_files import to_safetensors
 
-    _write_json(folder / "config.json", pegasus_config(model))
-    _write_json(folder / "generation_config.json", generation_config(model))
-    (folder / "model.safetensors").write_bytes(_with_metadata(to_safetensors(pegasus_tensors(model))))
-    write_tokenizer(subject, folder)
+    if isinstance(model, Encoder):
+        config, tensors = hf_pairs.megatron_config(model, subject), hf_pairs.megatron_tensors(model)
+    else:
+        config, tensors = hf_pairs.pegasus_config(model), hf_pairs.pegasus_tensors(model)
+        _write_json(folder / "generation_config.json", hf_pairs.generation_config(model))
+    _write_json(folder / "config.json", config)
+    (folder / "model.safetensors").write_bytes(_with_metadata(to_safetensors(tensors)))
+    hf_pairs.write_tokenizer(subject, folder)
 
 
 def _limit(subject: Subject) -> dict[str, int]:
@@ -266,7 +285,7 @@ def check(subject: Subject, folder: Path) -> ExportCheck:
     from pellucid.export.subject import ALLOWED, N_INPUTS, largest_difference
 
     if subject.kind == "pairs":
-        return check_pairs(subject, folder)
+        return check_labels(subject, folder) if subject.run.model == "encoder" else check_pairs(subject, folder)
     with quiet_transformers():
         network: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -304,7 +323,7 @@ def _says_the_same(network: Any, subject: Subject) -> bool:
 
 def use(subject: Subject, folder: Path) -> tuple[str, ...]:
     if subject.kind == "pairs":
-        return use_pairs(folder)
+        return use_pairs(subject, folder)
     return (
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
         f'model = AutoModelForCausalLM.from_pretrained("{folder}")',

@@ -1,15 +1,23 @@
-"""A network of pairs as a Hugging Face folder: an encoder-decoder is Pegasus, for AutoModelForSeq2SeqLM.
+"""A network of pairs as a Hugging Face folder.
 
-Both normalise what each part reads and what comes out at the end, have biases and ReLU, and a head of its own with a
-bias. T5 has no biases, Marian no norm at the end. Pegasus adds a table of positions, which is read from the file:
-whatever ours adds is written there. Tokens are letters; the boundary opens the target, ends it, and fills up sources.
+    encoder-decoder     pegasus, for AutoModelForSeq2SeqLM
+    encoder             megatron-bert, for AutoModelForTokenClassification: the label of a place is the target's token
+
+Pegasus and ours both normalise what each part reads and what comes out at the end, have biases and ReLU, and a head of
+its own with a bias. T5 has no biases, Marian no norm at the end. Pegasus adds a table of positions, which is read from
+the file: whatever ours adds is written there. Tokens are letters; the boundary opens the target, ends it, and fills up
+sources.
+
+BERT normalises after each part, RoBERTa-PreLayerNorm its embeddings too. Megatron's BERT does neither: its norms are
+where ours are.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pellucid.errors import PellucidError
 from pellucid.models.sequences.hf_folder import quiet_transformers
@@ -20,21 +28,28 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from pellucid.export.subject import Subject
-    from pellucid.models.pairs.encoder_decoder import EncoderDecoder, Stack
+    from pellucid.models.pairs.encoder_decoder import Encoder, EncoderDecoder, Stack
 
-NETWORK, PEGASUS = "encoder-decoder", "pegasus"
+PEGASUS, MEGATRON = "pegasus", "megatron-bert"
+ARCHITECTURES = {"encoder-decoder": ("Pegasus", PEGASUS), "encoder": ("Megatron-BERT", MEGATRON)}
+# What of the others no architecture of transformers has.
+ODD_PARTS = {
+    "transformer": "fills up its sources on the left and reads what fills them, which a tokenizer of hf masks",
+    "rnn-encoder-decoder": "reads and writes with recurrences, and hf has no encoder-decoder of those",
+}
 POSITIONS = ("sinusoidal", "learned", "index", "none")
 N_ANSWERS = 10  # greedy ones that are compared
 
 
 def refuse_pairs(run: Run) -> None:
-    """Refuse a network of pairs that is no Pegasus, naming what is different."""
-    if run.model != NETWORK:
-        why = f"hf has no architecture that computes what {run.model} of pairs does"
+    """Refuse a network of pairs that is neither Pegasus nor Megatron's BERT, naming what is different."""
+    shown, _ = ARCHITECTURES.get(run.model, ("", ""))
+    if not shown:
+        why = f"{run.name} {ODD_PARTS.get(run.model, 'computes what no architecture of hf does')}"
     elif (form := run.config.get("form", "pre")) != "pre":
-        why = f"{run.name} has blocks of the form {form}, and Pegasus has the norm before each part"
+        why = f"{run.name} has blocks of the form {form}, and {shown} has the norm before each part"
     elif (found := run.config.get("positions", POSITIONS[0])) not in POSITIONS:
-        why = f"{run.name} has {found} positions, and Pegasus holds {', '.join(POSITIONS)}"
+        why = f"{run.name} has {found} positions, and {shown} holds {', '.join(POSITIONS)}"
     elif (kind := run.read_json("vocabulary.json").get("kind")) != "characters":
         written = {"letters-to-words": "in words", "letters-to-changes": "as changes of sources"}.get(str(kind), kind)
         why = f"{run.name} writes its targets {written}, and a tokenizer of hf reads and writes the same tokens"
@@ -126,15 +141,69 @@ def _places(stack: Stack, n_places: int, like: Tensor) -> Tensor:
     return table
 
 
+def megatron_config(model: Encoder, subject: Subject) -> dict[str, Any]:
+    """config.json of the network as `MegatronBertForTokenClassification`."""
+    from pellucid.export.tokenizer import BOUNDARY
+
+    own, hidden = model.config, cast("Any", model.encoder.blocks[0]).feed_forward
+    labels = [BOUNDARY, *subject.pair_vocabulary.tokens[1:]]
+    return {
+        "architectures": ["MegatronBertForTokenClassification"],
+        "model_type": MEGATRON,
+        "vocab_size": own.vocab_size,
+        "hidden_size": own.width,
+        "num_hidden_layers": own.depth,
+        "num_attention_heads": own.n_heads,
+        "intermediate_size": hidden.expand.out_features,
+        "hidden_act": "relu",
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "max_position_embeddings": model.encoder.longest,
+        "type_vocab_size": 1,
+        "layer_norm_eps": model.encoder.norm.eps,
+        "tie_word_embeddings": False,
+        "pad_token_id": 0,
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+        "dtype": "float32",
+    }
+
+
+def megatron_tensors(model: Encoder) -> dict[str, Tensor]:
+    """The weights under the names of `MegatronBertForTokenClassification`."""
+    embedding, stack = model.embedding.weight, model.encoder
+    found = {
+        "bert.embeddings.word_embeddings.weight": embedding,
+        "bert.embeddings.position_embeddings.weight": _places(stack, stack.longest, embedding),
+        "bert.embeddings.token_type_embeddings.weight": embedding.new_zeros(1, embedding.shape[1]),
+        **_linear("bert.encoder.ln", stack.norm),
+        **_linear("classifier", model.head),
+    }
+    names = {"q": "self.query", "k": "self.key", "v": "self.value", "out": "output.dense"}
+    for number, block in enumerate(list[Any](stack.blocks)):
+        layer = f"bert.encoder.layer.{number}"
+        found |= {
+            **_attention(f"{layer}.attention", block.attention, names),
+            **_linear(f"{layer}.attention.ln", block.attention_norm),
+            **_linear(f"{layer}.intermediate.dense", block.feed_forward.expand),
+            **_linear(f"{layer}.output.dense", block.feed_forward.contract),
+            **_linear(f"{layer}.ln", block.feed_forward_norm),
+        }
+    return found
+
+
 def _linear(name: str, layer: nn.Module) -> dict[str, Tensor]:
     return {f"{name}.{part}": tensor for part, tensor in layer.state_dict().items()}
 
 
-def _attention(name: str, attention: Any) -> dict[str, Tensor]:
+PEGASUS_PARTS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "out": "out_proj"}
+
+
+def _attention(name: str, attention: Any, names: Mapping[str, str] = PEGASUS_PARTS) -> dict[str, Tensor]:
     matrices, shifts = attention.project.detach(), attention.shift.detach().chunk(3)
-    found = _linear(f"{name}.out_proj", attention.combine)
+    found = _linear(f"{name}.{names['out']}", attention.combine)
     for part, matrix, shift in zip("qkv", matrices, shifts, strict=True):
-        found |= {f"{name}.{part}_proj.weight": matrix, f"{name}.{part}_proj.bias": shift}
+        found |= {f"{name}.{names[part]}.weight": matrix, f"{name}.{names[part]}.bias": shift}
     return found
 
 
@@ -146,13 +215,19 @@ def write_tokenizer(subject: Subject, folder: Path) -> None:
     stored = json.loads(build_tokenizer(Characters(subject.pair_vocabulary.tokens[1:])).to_str())
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": int(subject.run.config["longest_source"]),
+        "model_max_length": _longest_read(subject),
         "clean_up_tokenization_spaces": False,
         "eos_token": BOUNDARY,
         "pad_token": BOUNDARY,
     }
     for name, content in (("tokenizer.json", {**stored, "post_processor": None}), ("tokenizer_config.json", config)):
         (folder / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _longest_read(subject: Subject) -> int:
+    """Tokens that are given at once: to an encoder as many as it has places, since those past a source are written."""
+    model: Any = subject.model
+    return int(model.encoder.longest if subject.run.model == "encoder" else subject.run.config["longest_source"])
 
 
 def generation_config(model: EncoderDecoder) -> dict[str, Any]:
@@ -186,6 +261,33 @@ def check_pairs(subject: Subject, folder: Path) -> ExportCheck:
     return ExportCheck(f"transformers {transformers.__version__}", N_INPUTS, found, ALLOWED, reads, says)
 
 
+def check_labels(subject: Subject, folder: Path) -> ExportCheck:
+    """Load the folder of an encoder with transformers, and compare scores, sources as tokens and back, and answers."""
+    import torch
+    import transformers
+
+    from pellucid.export.subject import ALLOWED, N_INPUTS, largest_difference
+
+    with quiet_transformers():
+        network: Any = transformers.AutoModelForTokenClassification.from_pretrained(folder, local_files_only=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    network.eval()
+    found, reads, vocabulary = 0.0, True, subject.pair_vocabulary
+    n_places = _longest_read(subject)
+    with torch.inference_mode():
+        for (sources, tokens), wanted in subject.answers():
+            places = torch.nn.functional.pad(sources, (0, n_places - sources.shape[1]))
+            scores = network(input_ids=places, attention_mask=(places != 0).long()).logits
+            found = max(found, largest_difference(scores[:, : tokens.shape[1]], wanted))
+            text = vocabulary.decode(sources[0].tolist())
+            given = tokenizer(text, padding="max_length", return_tensors="pt", return_token_type_ids=False)
+            ids = given["input_ids"][0].tolist()
+            reads &= ids == [*vocabulary.encode(text), *[0] * (n_places - len(text))]
+            # What the tokenizer gives, mask and all, is what the network was compared on.
+            found = max(found, largest_difference(network(**given).logits[0, : tokens.shape[1]], wanted[0]))
+    return ExportCheck(f"transformers {transformers.__version__}", N_INPUTS, found, ALLOWED, reads, None)
+
+
 def _follows(subject: Subject, source: Tensor, said: list[int]) -> bool:
     """Whether each token that was said is the likeliest, or as good as the likeliest, for the network itself."""
     import torch
@@ -197,7 +299,16 @@ def _follows(subject: Subject, source: Tensor, said: list[int]) -> bool:
     return bool((scores.max(dim=1).values - chosen <= 2 * ALLOWED).all())
 
 
-def use_pairs(folder: Path) -> tuple[str, ...]:
+def use_pairs(subject: Subject, folder: Path) -> tuple[str, ...]:
+    if subject.run.model == "encoder":
+        return (
+            "from transformers import AutoModelForTokenClassification, AutoTokenizer",
+            f'model = AutoModelForTokenClassification.from_pretrained("{folder}")',
+            f'tokenizer = AutoTokenizer.from_pretrained("{folder}")',
+            'given = tokenizer("...", padding="max_length", return_tensors="pt", return_token_type_ids=False)',
+            "labels = [*model(**given).logits[0].argmax(-1).tolist(), 0]",
+            '"".join(model.config.id2label[label] for label in labels[: labels.index(0)])',
+        )
     return (
         "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
         f'model = AutoModelForSeq2SeqLM.from_pretrained("{folder}")',

@@ -8,6 +8,7 @@ is was measured when the model was opened.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self, cast
 
@@ -167,9 +168,10 @@ def measure_contract(model: HFCausalLM, seed: int = 1) -> Contract:
     others = torch.cat(
         [tokens[:, :half], torch.randint(0, model.vocab_size, (2, length - half), generator=draw)], dim=1
     )
-    whole = model(tokens)
+    whole = _first_scores(model, tokens)
     scale = max(1.0, float(whole.abs().max()))
     leak = float((model(others)[:, :half] - whole[:, :half]).abs().max()) / scale
+    differ = math.inf
     for is_cached in (True, False):
         model.is_cached = is_cached
         try:
@@ -184,6 +186,18 @@ def measure_contract(model: HFCausalLM, seed: int = 1) -> Contract:
         if differ <= ALLOWED:
             break
     return Contract(leak, differ, model.is_cached)
+
+
+def _first_scores(model: HFCausalLM, tokens: Tensor) -> Tensor:
+    """What it says to its first tokens; a config that transformers builds may be one that its code cannot run."""
+    try:
+        return cast("Tensor", model(tokens))
+    except (AttributeError, TypeError, ValueError, RuntimeError, LookupError, NotImplementedError) as error:
+        why = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
+        raise PellucidError(
+            f"the code of {model.config.architecture} in transformers fails on its first tokens: {why}",
+            fix="Take config.json from a copy of the folder",
+        ) from error
 
 
 @torch.no_grad()
