@@ -552,6 +552,9 @@ def test_the_page_of_a_run_that_came_late_is_told_everything(visitor):
         one.step for one in open_run(visitor.lab.runs / "small").report().steps
     ]
     assert {"plan", "run", "baselines", "state", "evaluations"} <= set(news)
+    assert "health_findings" not in news  # nobody waits for torch, which judges them
+    last = follower.news()
+    assert (set(last), last["state"]) == ({"health_findings", "state", "is_over"}, "finished")
     assert follower.news() == {}
     assert time.monotonic() - begun < 60  # not a measurement: it must not wait for anything
 
@@ -624,6 +627,7 @@ def test_looks_inside_are_judged_as_they_come_as_all_at_once(visitor, written):
         written.append("health", one)
         written.flush()
         told.update(follower.news())
+    told.update(follower.news())
     assert told["health_findings"] == as_plain(judge_health(looks))
 
 

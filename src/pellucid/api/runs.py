@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,15 +137,18 @@ class RunFollower:
         self._sizes: dict[str, int] = {}
         self._said: dict[str, Any] = {}
         self._looks: list[Health] = []
+        self._unjudged: list[object] = []
+        self._is_over = False
 
     def news(self) -> dict[str, Any]:
         """What is new, by name: logs as lists of records, state, plan, baselines; {} where nothing is.
 
-        `is_anew` says that this is everything, and what was told before holds no longer; `damage` what ails a log.
+        `is_anew` says that this is everything, and what was told before holds no longer; `is_over` that no more will
+        come; `damage` what ails a log.
         """
         found = self._read_on()
         if found.get("is_anew"):
-            self._places, self._sizes, self._said, self._looks = {}, {}, {}, []
+            self._places, self._sizes, self._said, self._looks, self._unjudged = {}, {}, {}, [], []
             found = self._read_on()
         if not self._said:
             found["is_anew"] = True
@@ -158,19 +160,26 @@ class RunFollower:
         elif self._said["baselines"] is None and (self.path / BASELINES).is_file():
             # The folder is there a moment before what is written into it.
             self._tell(found, "baselines", as_plain(_simple_ladder(open_run(self.path))))
-        if "health" in found:
-            self._tell(found, "health_findings", as_plain(self._judge(found["health"])))
-        self._tell(found, "state", state_of(self.path))
+        # What looks inside mean is told with the next news: judging loads torch, and all else is worth seeing before.
+        if self._unjudged and "health" not in found:
+            self._tell(found, "health_findings", as_plain(self._judge()))
+        self._unjudged += found.get("health", [])
+        state = state_of(self.path)
+        self._tell(found, "state", state)
+        if state == "finished" and not self._unjudged and not self._is_over:
+            self._is_over = True
+            found |= {"state": state, "is_over": True}
         return found
 
     def _tell(self, found: dict[str, Any], name: str, value: Any) -> None:
         if self._said.get(name) != value or name not in self._said:
             self._said[name] = found[name] = value
 
-    def _judge(self, looks: Sequence[object]) -> list[Finding]:
-        """What the looks inside mean, with these that came last; the others were read when they came."""
+    def _judge(self) -> list[Finding]:
+        """What the looks inside mean, with those that came last; the others were read when they came."""
         from pellucid.inspection.judgements import judge_health
 
+        looks, self._unjudged = self._unjudged, []
         try:
             self._looks += [from_plain(Health, look) for look in looks]
         except ValueError as error:

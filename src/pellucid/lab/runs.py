@@ -242,7 +242,7 @@ async def _watch(lab: Lab, request: Request, follower: SharedFollower) -> AsyncI
         for news in follower.told[n_told:]:
             n_told += 1
             yield news
-            if news.get("state") == "finished":
+            if news.get("is_over"):
                 return
         if still >= STILL_SECONDS:
             still = 0.0
