@@ -53,7 +53,7 @@ def run_command(connection: socket.socket, streams: list[int]) -> None:
     sys.argv = ["pellucid", *request["words"]]
     code = 70
     try:
-        main()
+        main(request["words"])
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
     finally:

@@ -206,3 +206,23 @@ def test_the_folder_may_be_gone(tmp_path):
     run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, cwd=gone, check=False)
     assert run.returncode == 0, run.stderr
     assert os.linesep.join(["x*x = 9", "x  6"]).encode() in run.stdout
+
+
+@pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["no-such-command"], 2)])
+def test_a_command_that_loaded_torch_ends_without_taking_it_apart(words, code):
+    """What was to be called at the end is called, all is printed, and the exit code stays."""
+    around = (
+        "import atexit, sys, torch\n"
+        "class Kept:\n"
+        "    def __del__(self): print('taken apart')\n"
+        "kept = Kept()\n"
+        "atexit.register(print, 'called at the end')\n"
+        f"sys.argv = ['pellucid', *{words!r}]\n"
+        "from pellucid.cli import main\n"
+        "main()\n"
+    )
+    run = subprocess.run([sys.executable, "-c", around], capture_output=True, encoding="utf-8", check=False)
+    assert run.returncode == code
+    assert run.stdout.endswith("called at the end\n")
+    assert ("pellucid" in run.stdout) == (not code)
+    assert ("no-such-command" in run.stderr) == bool(code)

@@ -12,7 +12,7 @@ from safetensors.torch import save as safetensors_save
 from pellucid.api.run import TrainedRun, sample, score
 from pellucid.data import open_data
 from pellucid.data.options import DataOptions
-from pellucid.data.prepare.tokens import Corpus
+from pellucid.data.prepare.tokens import Corpus, take_part
 from pellucid.errors import PellucidError
 from pellucid.figures.report_page import report_html
 from pellucid.figures.show import record_text
@@ -32,6 +32,7 @@ from pellucid.training.plan import choose_plan
 from pellucid.training.run import train_run
 from pellucid.training.run_data import load_vocabulary
 from pellucid.training.tasks import open_task
+from pellucid.training.tasks.batches import make_batches
 from pellucid.training.tasks.sequences import evaluate_loss
 from pellucid.training.tensor_files import from_safetensors
 from pellucid.training.trainer import build_training
@@ -80,6 +81,25 @@ def test_before_the_first_step_it_is_as_good_as_counting(tasks, kind, name):
     # On train the counts have not seen what they are asked for: about as bad as on dev, and not as if known by heart.
     by_heart = count_loss(task.counts, task.parts["train"]).nats
     assert task.evaluate(model, "train").loss > by_heart + 0.01
+
+
+@pytest.mark.parametrize("kind", ["list", "text"])
+def test_what_is_evaluated_again_and_again_is_the_same_part_each_time(tasks, kind):
+    """Of dev with what was counted there kept, of train row by row, by counts that have not seen it."""
+    task, card = tasks[kind], find_network("gru", "list")
+    config, plan = choose_plan(card, task, TrainOptions(model="gru", steps=5, size="tiny"))
+    model = build_training(card, config, plan, task).model.eval()
+    for scale in (0.1, 0.3):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)) * scale
+        part = take_part(task.parts["dev"], 200)
+        assert task.evaluate(model, "dev", 200).loss == pytest.approx(evaluate_loss(model, part, 16).nats, abs=1e-6)
+        n_rows = round(take_part(task.parts["train"], 400).n_predicted / task.n_train * task.max_batch_size)
+        drawn = make_batches(task.sides.train, n_rows, task.context, 0, by_length=False, counted=task._counted).batch(1)
+        with torch.inference_mode():
+            at_once = float(next_token_loss(model, drawn))
+        assert task.evaluate(model, "train", 400).loss == pytest.approx(at_once, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["list", "text"])

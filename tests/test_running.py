@@ -115,7 +115,7 @@ def late(names, tmp_path_factory):
         patch.setattr(
             trainer,
             "follow_clock",
-            lambda plan, timings: Replan(timings[-1].step, 16) if plan.steps == 24 and timings[-1].step >= 9 else None,
+            lambda plan, timings: Replan(timings[-1].step, 16) if plan.steps == 24 and timings[-1].step >= 10 else None,
         )
         return place, train_run(names, WISHES, place, Callbacks(page=report_html))
 
@@ -123,7 +123,7 @@ def late(names, tmp_path_factory):
 def test_a_run_that_followed_the_clock_is_made_again_by_its_command(late, names, tmp_path):
     place, report = late
     assert (report.ending.step, report.plan.replans[0].steps) == (16, 24)
-    assert report.command[-2:] == ("--replan", "9:16")
+    assert report.command[-2:] == ("--replan", "10:16")
     assert "It made 16 steps (24 were planned, and changed on the way to end in time)" in headline_words(report)
     asked = dataclasses.replace(WISHES, replan=report.command[-1])
     again = train_run(names, asked, tmp_path / "again", Callbacks(page=report_html))
@@ -131,11 +131,11 @@ def test_a_run_that_followed_the_clock_is_made_again_by_its_command(late, names,
     assert again.command == report.command
 
 
-@pytest.mark.parametrize("step", [4, 9, 12])
+@pytest.mark.parametrize("step", [4, 10, 12])
 def test_it_goes_on_after_a_stop_as_it_would_have(late, names, tmp_path, step):
     """Before, at and after the step at which its plan was changed."""
     with pytest.raises(Stopped):
-        train_run(names, dataclasses.replace(WISHES, replan="9:16"), tmp_path / "run", StopAt(step))
+        train_run(names, dataclasses.replace(WISHES, replan="10:16"), tmp_path / "run", StopAt(step))
     resume_run(tmp_path / "run", ResumeOptions(), Callbacks(page=report_html))
     assert fingerprint(tmp_path / "run") == fingerprint(late[0])
 
@@ -148,7 +148,7 @@ def grown(names, tmp_path_factory):
         patch.setattr(
             trainer,
             "extend_plan",
-            lambda plan, evaluations, timings: Replan(15, 48, "dev") if timings[-1].step == 15 else None,
+            lambda plan, evaluations, timings: Replan(16, 48, "dev") if timings[-1].step == 16 else None,
         )
         return place, train_run(names, WISHES, place, Callbacks(page=report_html))
 
@@ -156,10 +156,10 @@ def grown(names, tmp_path_factory):
 def test_a_run_that_grew_is_made_again_by_its_command(grown, names, tmp_path):
     place, report = grown
     assert (report.ending.step, report.plan.replans[0].steps) == (48, 24)
-    assert report.command[-2:] == ("--replan", "15:48:dev")
-    assert "(24 were planned, and more after step 15, where dev was still falling)" in headline_words(report)
+    assert report.command[-2:] == ("--replan", "16:48:dev")
+    assert "(24 were planned, and more after step 16, where dev was still falling)" in headline_words(report)
     # From there on it is evaluated half as often, and at the end.
-    assert [one.step for one in report.evaluations] == [*range(16), *range(16, 49, 2)]
+    assert [one.step for one in report.evaluations] == [*range(0, 16, 2), *range(16, 49, 4)]
     asked = dataclasses.replace(WISHES, replan=report.command[-1])
     again = train_run(names, asked, tmp_path / "again", Callbacks(page=report_html))
     assert fingerprint(tmp_path / "again") == fingerprint(place)
@@ -167,11 +167,11 @@ def test_a_run_that_grew_is_made_again_by_its_command(grown, names, tmp_path):
     assert (tmp_path / "again" / "replans.jsonl").read_bytes() == (place / "replans.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("step", [4, 15, 33])
+@pytest.mark.parametrize("step", [4, 16, 33])
 def test_a_run_that_grows_goes_on_after_a_stop_as_it_would_have(grown, names, tmp_path, step):
     """Before, at and after the step at which its plan grew."""
     with pytest.raises(Stopped):
-        train_run(names, dataclasses.replace(WISHES, replan="15:48:dev"), tmp_path / "run", StopAt(step))
+        train_run(names, dataclasses.replace(WISHES, replan="16:48:dev"), tmp_path / "run", StopAt(step))
     resume_run(tmp_path / "run", ResumeOptions(), Callbacks(page=report_html))
     assert fingerprint(tmp_path / "run") == fingerprint(grown[0])
 

@@ -42,9 +42,12 @@ READING = ("kind", "encoding", "boundary")  # how data are read that a model cou
 class TrainedRun:
     """A finished run of `train`, by its name under ./runs or by its folder: its report, and what its model says."""
 
-    def __init__(self, word: str | Path) -> None:
+    def __init__(self, word: str | Path, report: TrainingReport | None = None) -> None:
+        """report: what the folder holds, where whoever made it still has it."""
         self.run = open_run(word)
         self.run.require_finished()
+        if report is not None:
+            self.report = report
 
     @property
     def folder(self) -> Path:

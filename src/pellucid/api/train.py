@@ -7,8 +7,10 @@ be refused is refused before torch is loaded, and so are the data.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +51,18 @@ SWEEP_STEPS = 100  # of one search for the learning rate
 MOST_SEEDS = 20
 SECONDS_WORTH_WORKERS = 10.0  # of work that is left: two processes then make up for their start, of about four
 SIZE_PICTURE = "accuracy-by-size.svg"
+
+
+@contextmanager
+def ignoring_garbage() -> Iterator[None]:
+    """Inside, Python looks for no garbage. Modules stay: to look through those of torch is a tenth of its start."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -216,12 +230,13 @@ def train(
         folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}", base)
         require_room(folder)
 
-    from pellucid.training.run import train_run
+    with ignoring_garbage():
+        from pellucid.training.run import train_run
 
     report = train_run(
         request.reading, training, folder, callbacks or usual_callbacks(), read=request.data, began=request.began
     )
-    return TrainedRun(report.folder)
+    return TrainedRun(report.folder, report)
 
 
 def _count(data: object, options: Mapping[str, Any], name: str, base: Path, callbacks: Callbacks) -> TrainedRun:

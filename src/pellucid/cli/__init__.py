@@ -1,9 +1,11 @@
 """The command line: one file for each command, loaded when it is asked for."""
 
+import atexit
 import importlib
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Sequence
 
 import click
@@ -99,7 +101,7 @@ def _tell_version(ctx: click.Context, is_asked: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and leave with its exit code."""
+    """Run one command and leave with its exit code. arguments: where Python called it, and goes on afterwards."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if "TORCHELASTIC_RUN_ID" in os.environ:
         # Started by torchrun, or by `train --processes`: before anything heavy is loaded, so that none is left behind.
@@ -111,7 +113,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from pellucid.training.launch import tell_outcome
 
         code = tell_outcome(code)
+    elif arguments is None and "torch" in sys.modules:
+        _leave_at_once(code)
     sys.exit(code)
+
+
+def _leave_at_once(code: int) -> None:
+    """End the process without taking the interpreter apart, which with torch takes a tenth of its start.
+
+    Whatever asked to be called at the end is called, and threads that are still at work are waited for as usual.
+    """
+    if threading.active_count() > 1:
+        return
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except OSError:
+        return  # nobody reads any more, which Python says in its own way
+    os._exit(code)
 
 
 def _invoke(words: list[str]) -> None:

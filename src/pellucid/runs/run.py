@@ -271,8 +271,11 @@ class Run:
         self.require_finished()
         return self._rebuild(RunResult, read_ending(self.path).get("ending"), FINISHED, "ending")
 
-    def report_with(self, result: RunResult) -> TrainingReport:
-        """The record and the logs, together with a result that is not yet on the disk."""
+    def report_with(self, result: RunResult, health: tuple[Health, ...] | None = None) -> TrainingReport:
+        """The record and the logs, together with a result that is not yet on the disk.
+
+        health: all looks, where they were read already; they are the largest of the logs.
+        """
         require_fields(self, "seed", "threads", "versions", "data", "network", "plan", "command")
         record, plan = self.record, self.plan
         own = str(record["network"]["name"])
@@ -290,7 +293,7 @@ class Run:
             plan=plan,
             steps=self._log(Step, "metrics"),
             evaluations=self.evaluations,
-            health=self.health,
+            health=self.health if health is None else health,
             findings=self._log(Finding, "findings"),
             timings=self.timings,
             sampled=self._log(SampledAt, "samples"),

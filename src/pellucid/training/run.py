@@ -491,7 +491,8 @@ def finish_run(
         answers = answers._replace(importances=importances, importances_on=measured_on)
     validation = crossed[0] if crossed else None
     ladder = rank_ladder(Ladder(task.facts.description, (rung, *simple), (), task.measure, validation))
-    for finding in judge_run(trainer.read_health(), trainer.start):
+    health = trainer.read_health()
+    for finding in judge_run(health, trainer.start):
         writer.append("findings", finding)
         trainer.callbacks.on_finding(finding)
     verdict = judge_fit(
@@ -519,7 +520,7 @@ def finish_run(
         separability=task.separability(state.model, state.plan, ending.best_step),
         fine_tuning=measure_fine_tuning(task.origin, task, results) if task.origin else None,
     )
-    return writer.run.report_with(result), result
+    return writer.run.report_with(result, health), result
 
 
 def _gains(results: Mapping[str, SideResult], best: Baseline) -> tuple[Gain, ...]:

@@ -59,6 +59,7 @@ from pellucid.training.tasks.task import (
 )
 
 Floats = npt.NDArray[np.float64]
+Passes = list[tuple[Batch, Ints]]  # a side in batches, and where each prediction stands
 
 if TYPE_CHECKING:
     from pellucid.training.fine_tuning import Origin
@@ -70,6 +71,7 @@ MOST_EVALUATED = 200_000  # tokens of a side that models are measured on: the me
 MOST_SCORES_EVALUATED = 200_000_000  # of all tokens of a side together: a large vocabulary is measured on fewer tokens
 TOLD_BY, LEAST_TOKENS = 128, 2 / 3  # items of a batch by which it is told whether a list can be mixed, and their share
 MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather than again for every batch
+MOST_KEPT_EVALUATED = 1 << 21  # the same, of a part of dev that is evaluated again and again
 NEAR_COUNTING = 0.01  # nats; before its first step a network on counting says what counts say
 MOST_LOOKED_AT = 20_000  # tokens of dev, to tell what is counted and what learned, and
 MOST_SCORES_LOOKED_AT = 20_000_000  # of all of them together
@@ -311,7 +313,24 @@ class SequenceTask(Task):
         part = self._part(side, most)
         if side == "train" and isinstance(model, OnCounting):
             return SideResult(self._train_loss(model, part.n_predicted, world))
-        return self._side_result(token_losses(model, part, self.context, world=world), part)
+        passes = self._kept_passes(side, part, most, model.counts) if isinstance(model, OnCounting) and most else None
+        return self._side_result(token_losses(model, part, self.context, world=world, passes=passes), part)
+
+    def _kept_passes(self, side: str, part: Corpus, most: int, counts: CountModel) -> Passes | None:
+        """A part that is evaluated again and again, with what is counted there; None where memory has no room."""
+        if part.n_predicted * counts.vocab_size > MOST_KEPT_EVALUATED:
+            return None
+        if (side, most) not in self._passes_kept:
+            passes = _passes(part, self.context, tokens_of_a_pass(counts.vocab_size), counts)
+            self._passes_kept[side, most] = [
+                (batch if batch.counted is not None else batch._replace(counted=counts.forward(batch.tokens)), places)
+                for batch, places in passes
+            ]
+        return self._passes_kept[side, most]
+
+    @cached_property
+    def _passes_kept(self) -> dict[tuple[str, int], Passes]:
+        return {}
 
     def evaluate_whole(self, model: SequenceModel, side: str, world: World = ALONE) -> SideResult:
         part, is_right = self.parts[side], np.zeros(self.parts[side].n_predicted, dtype=bool)
@@ -441,17 +460,19 @@ def token_losses(
     context: int,
     is_right: npt.NDArray[np.bool_] | None = None,
     world: World = ALONE,
+    passes: Passes | None = None,
 ) -> Floats:
     """The loss of every token of the side but the first, in their order; what `evaluate_loss` is the mean of.
 
     is_right: (n,), is told of each of them whether it was the likeliest. world: processes that make a part each.
+    passes: the side in batches, where they are made already.
     """
     found = np.zeros(side.n_predicted)
     counts = model.counts if isinstance(model, OnCounting) else None
     device = device_of(model)
     with evaluating(model):
-        passes = _passes(side, context, tokens_of_a_pass(model.vocab_size), counts)
-        for (read, places), is_own in world.deal(passes, in_step=works_in_step(model)):
+        made = passes or _passes(side, context, tokens_of_a_pass(model.vocab_size), counts)
+        for (read, places), is_own in world.deal(made, in_step=works_in_step(model)):
             batch = batch_to(read, device)
             scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
             losses = functional.cross_entropy(
