@@ -14,9 +14,11 @@ A learning rate comes down over the whole of a run, so how soon a loss is reache
 end there. Its number of steps and its rates were chosen on that same side; a run of minutes learns more with lower
 ones. Of names a longer run goes on to a loss that theirs does not reach.
 
-The clock is the CPU time of one thread; the arms take turns, a share of their steps at a time; evaluations are not
-timed. A step's time is the median of the turns [lowest..highest]. With --quick every arm makes a tenth of its steps,
-which shows the cost of a step and not what is reached. All of it takes about ten minutes on a quiet machine.
+Theirs has torch's fused attention and computes its padding; ours has what it has: attention of its own for short rows,
+and no padding. The clock is the CPU time of one thread; the arms take turns, a share of their steps at a time;
+evaluations are not timed. A step's time is the median of the turns [lowest..highest]. With --quick every arm makes a
+tenth of its steps, which shows the cost of a step and not what is reached. All of it takes about ten minutes on a quiet
+machine.
 """
 
 import argparse
@@ -29,6 +31,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +45,7 @@ from torch import nn
 from pellucid.data import Characters
 from pellucid.data.prepare import encode_list, encode_text
 from pellucid.data.prepare.tokens import Corpus
+from pellucid.layers import row_attention
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig
@@ -140,9 +144,10 @@ class Arm:
         """A share of the steps, timed, and an evaluation, which is not."""
         step = self.points[-1].step if self.points else 0
         end = math.ceil(self.plan.steps * (len(self.points) + 1) / SHARES)
-        began = time.process_time()
-        self.n_tokens += sum(each.n_tokens for each in taken(self.steps, end - step))
-        self.seconds += time.process_time() - began
+        with as_torch_has_it() if self.name == "theirs" else nullcontext():
+            began = time.process_time()
+            self.n_tokens += sum(each.n_tokens for each in taken(self.steps, end - step))
+            self.seconds += time.process_time() - began
         self.points.append(Point(end, self.seconds, evaluate_loss(self.model, self.dev, self.plan.context).nats))
 
     @property
@@ -157,6 +162,21 @@ class Arm:
 
     def first_at(self, loss: float) -> Point | None:
         return next((point for point in self.points if point.dev <= loss), None)
+
+
+@contextmanager
+def as_torch_has_it() -> Iterator[None]:
+    """Inside, attention is torch's own, and padding is computed."""
+    limits = dict.fromkeys(("LONGEST_COMPILED", "LONGEST_IN_TORCH"), 0)
+    before = {name: getattr(row_attention, name) for name in limits}
+    skips = Transformer.skips_padding
+    vars(row_attention).update(limits)
+    Transformer.skips_padding = property(lambda _: False)  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        vars(row_attention).update(before)
+        Transformer.skips_padding = skips  # type: ignore[method-assign]
 
 
 def taken(found: Iterator[Step], n: int) -> Iterator[Step]:

@@ -2,14 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from pellucid.errors import PellucidError
-from pellucid.layers.attention import SHORT, attend, attend_short_rows, attention_weights, join_heads, split_heads
+from pellucid.layers import row_attention
+from pellucid.layers.attention import attend, attention_weights, join_heads, split_heads
 from pellucid.layers.feed_forward import squared_relu
 from pellucid.layers.positions import POSITIONS
 from pellucid.layers.positions.encodings import rotary_angles, rotate
+from pellucid.layers.row_attention import LONGEST_COMPILED, LONGEST_IN_TORCH, Rows, attend_rows, attend_short_rows
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 
@@ -40,18 +43,22 @@ def test_attend_is_the_weighted_average(n, time):
         assert torch.allclose(attend(queries, keys, values)[batch, head, query], by_hand, atol=1e-12)
 
 
+def written_out(projected, n_heads, angles):
+    """(batch, time, 3 · width) -> (batch, time, width), by the formula."""
+    q, k, v = (split_heads(part, n_heads) for part in projected.chunk(3, dim=-1))
+    if angles is not None:
+        q, k = rotate(q, angles), rotate(k, angles)
+    return join_heads(attention_weights(q, k) @ v)
+
+
 @pytest.mark.parametrize("has_angles", [True, False])
-@pytest.mark.parametrize(("batch", "time"), [(1, 1), (3, 5), (2, SHORT)])
+@pytest.mark.parametrize(("batch", "time"), [(1, 1), (3, 5), (2, LONGEST_IN_TORCH)])
 def test_short_rows_are_turned_and_attended_as_written_out(batch, time, has_angles):
     """Outputs and slopes, in double precision."""
     projected = torch.randn(batch, time, 24, generator=torch.Generator().manual_seed(time), dtype=torch.float64)
     angles = rotary_angles(time, 4).double() if has_angles else None
     given, asked = (projected.clone().requires_grad_() for _ in range(2))
-    q, k, v = (split_heads(part, 2) for part in given.chunk(3, dim=-1))
-    if angles is not None:
-        q, k = rotate(q, angles), rotate(k, angles)
-    wanted = join_heads(attention_weights(q, k) @ v)
-    found = attend_short_rows(asked, 2, angles)
+    wanted, found = written_out(given, 2, angles), attend_short_rows(asked, 2, angles)
     assert torch.allclose(found, wanted, atol=1e-13)
     slopes = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     wanted.backward(slopes)
@@ -59,17 +66,92 @@ def test_short_rows_are_turned_and_attended_as_written_out(batch, time, has_angl
     assert torch.allclose(asked.grad, given.grad, atol=1e-12)
 
 
+# Heads of whole vectors, of a part of one, of one and a part, and of an odd number; rows that fill tiles or do not.
+@pytest.mark.parametrize(
+    ("width", "n_heads", "has_angles"), [(32, 2, True), (12, 2, True), (20, 1, True), (15, 3, False)]
+)
+@pytest.mark.parametrize("lengths", [[1], [5, 0, 9, 8, 1], [64, 33], [LONGEST_COMPILED, 3]])
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_rows_of_any_lengths_in_c_are_those_in_double_precision(
+    width, n_heads, has_angles, lengths, is_plain, monkeypatch
+):
+    """Outputs and slopes of every row, with the instructions of this processor and without them."""
+    compiled = pytest.importorskip("pellucid.layers._attention", reason="it was installed without a C compiler")
+    for name in ("forward", "backward"):
+        one = getattr(compiled, name)
+        monkeypatch.setattr(compiled, name, lambda *given, one=one: one(*given, is_plain))
+    chance, time = torch.Generator().manual_seed(sum(lengths)), max(lengths)
+    projected = torch.randn(sum(lengths), 3 * width, generator=chance)
+    slopes = torch.randn(sum(lengths), width, generator=chance)
+    angles = rotary_angles(time, width // n_heads) if has_angles else None
+    real = torch.cat([torch.arange(length) + row * time for row, length in enumerate(lengths)])
+    rows = Rows(len(lengths), time, real)
+    asked = projected.clone().requires_grad_()
+    found = attend_rows(asked, n_heads, angles, rows)
+    found.backward(slopes)
+    for start, length in zip(np.cumsum([0, *lengths]), lengths, strict=False):
+        if not length:
+            continue
+        here = slice(start, start + length)
+        given = projected[None, here].double().requires_grad_()
+        wanted = written_out(given, n_heads, None if angles is None else angles[:length].double())
+        wanted.backward(slopes[None, here].double())
+        assert torch.allclose(found[here].double(), wanted[0], atol=1e-5)
+        assert torch.allclose(asked.grad[here].double(), given.grad[0], atol=2e-5)
+        if not is_plain:  # a row has the same bits alone
+            alone = projected[here].clone().requires_grad_()
+            one = attend_rows(alone[None], n_heads, angles)[0]
+            one.backward(slopes[here])
+            assert one.equal(found[here])
+            assert alone.grad.equal(asked.grad[here])
+
+
+def test_what_does_not_fit_the_rows_is_not_read():
+    compiled = pytest.importorskip("pellucid.layers._attention", reason="it was installed without a C compiler")
+    parts, mixed, weights = np.zeros((3, 12), np.float32), np.zeros((3, 4), np.float32), np.zeros(64, np.float32)
+    for starts, n_heads, held in (([0, 4], 2, 64), ([0, 2], 2, 64), ([1, 3], 2, 64), ([0, 3], 3, 64), ([0, 3], 2, 8)):
+        with pytest.raises(ValueError, match=r"rows|sizes"):
+            compiled.forward(parts, np.array(starts), n_heads, 4, None, weights[:held], mixed)
+
+
+def test_scores_that_are_no_number_are_told():
+    if row_attention._attention is None:
+        pytest.skip("it was installed without a C compiler")
+    projected = torch.zeros(3, 6)
+    projected[1, 0] = math.nan
+    found = attend_rows(projected[None], 1, None)[0]
+    assert found.isnan().any(1).tolist() == [False, True, False]
+
+
 def test_a_network_in_training_computes_what_it_does_in_evaluation():
     """Short rows have a way of their own while they are trained on."""
     model = awakened(TransformerConfig(vocab_size=7, context=80, width=16, depth=2, n_heads=2))
-    for time in (1, SHORT, SHORT + 1):
+    for time in (1, LONGEST_IN_TORCH, LONGEST_IN_TORCH + 1):
         tokens = torch.randint(7, (3, time), generator=torch.Generator().manual_seed(time))
         trained, followed = model.train()(tokens), model.eval()(tokens)
         with torch.inference_mode():
             evaluated = model(tokens)
         assert torch.allclose(trained, followed, atol=1e-12)
         assert torch.allclose(evaluated, followed, atol=1e-12)
-        assert evaluated.equal(trained) or time > SHORT  # the same products, and nothing else
+        assert evaluated.equal(trained) or time > LONGEST_IN_TORCH  # the same products, and nothing else
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tokens_without_their_padding_have_the_same_scores_and_slopes(positions, dtype):
+    model = awakened(TransformerConfig(vocab_size=7, context=40, width=16, depth=2, n_heads=2, positions=positions))
+    model = model.to(dtype).train()
+    lengths, time = [3, 40, 1, 17], 40
+    tokens = torch.randint(7, (4, time), generator=torch.Generator().manual_seed(0))
+    real = torch.cat([torch.arange(length) + row * time for row, length in enumerate(lengths)])
+    slopes = torch.randn(len(real), 7, generator=torch.Generator().manual_seed(1)).to(dtype)
+    found = {}
+    for name, scores in (("padded", model(tokens).flatten(0, 1)[real]), ("alone", model(tokens, real))):
+        model.zero_grad()
+        scores.backward(slopes)
+        found[name] = [scores.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
+    for one, other in zip(*found.values(), strict=True):
+        assert torch.allclose(one, other, atol=1e-4 if dtype == torch.float32 else 1e-11)
 
 
 def test_slopes_of_squared_relu_are_those_of_its_formula():

@@ -57,6 +57,13 @@ def load(folder: str | Path = Path(__file__).parent) -> nn.Module:
 '''
 
 
+FUSED_KERNEL = '''
+def attend_rows(projected: Tensor, n_heads: int, angles: Tensor | None, rows: Rows | None = None) -> Tensor | None:
+    """Training has a faster way for short rows; here torch's own kernel serves all."""
+    return None
+'''
+
+
 def refuse(run: Run, *, is_network_only: bool) -> None:
     """Every network can be written down."""
 
@@ -156,8 +163,12 @@ def _config_text(config: Any) -> str:
 
 
 def specialised(config: Any) -> dict[str, Instead]:
-    """Functions whose answer follows from the config, as the file has them."""
-    return {"build_positions": _one_encoding(config.positions)} if hasattr(config, "positions") else {}
+    """Functions whose answer follows from the config, or from nobody training it, as the file has them."""
+    from pellucid.export.source import Instead
+    from pellucid.layers.row_attention import Rows
+
+    encoding = {"build_positions": _one_encoding(config.positions)} if hasattr(config, "positions") else {}
+    return {"attend_rows": Instead(FUSED_KERNEL, (Rows,)), **encoding}
 
 
 def _one_encoding(name: str) -> Instead:

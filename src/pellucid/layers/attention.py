@@ -2,7 +2,6 @@
 
 attend, attention_weights    the formula, with vectors as rows: softargmax(Q Kᵀ β) V
 attend_columns               the same with vectors as columns: V softargmax(β Kᵀ Q)
-attend_short_rows            causal self-attention of many short rows while they are trained on
 MultiHeadAttention           several attentions side by side, each head with its own queries, keys and values; all
                              vectors have one width, which the heads share
 AsymmetricAttention          every width is its own: of what gives queries, keys and values, of the heads (d_k for
@@ -19,11 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
@@ -90,72 +88,6 @@ def attend(
     return functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=added, dropout_p=dropout, scale=beta
     )
-
-
-SHORT = 32  # tokens of a row, up to which matrix products one after the other are faster than the fused kernel
-
-
-def attend_short_rows(projected: Tensor, n_heads: int, angles: Tensor | None) -> Tensor:
-    """Causal self-attention of all heads, its rotary positions included: what `rotate` and `attend` say, in training.
-
-    projected: (batch, time, 3 · width), queries, keys and values side by side -> (batch, time, width). The fused kernel
-    is made for long rows: of 128 names it takes, there and back, twice the time of these few products. angles: of
-    rotary positions, (time, head_width / 2, 2), or None.
-
-    >>> attend_short_rows(torch.tensor([[[0.0, 0.0, 1.0], [0.0, 0.0, 3.0]]]), n_heads=1, angles=None)
-    tensor([[[1.],
-             [2.]]])
-    """
-    mixed: Tensor = _ShortRows.apply(projected, n_heads, angles)  # type: ignore[no-untyped-call]  # torch gives it none
-    return mixed
-
-
-class _ShortRows(torch.autograd.Function):
-    """Heads are put apart, turned and joined again in one pass each; kept for the way back are they and the weights."""
-
-    @staticmethod
-    def forward(ctx: Any, projected: Tensor, n_heads: int, angles: Tensor | None) -> Tensor:
-        batch, time, _ = projected.shape
-        parts = projected.view(batch, time, 3, n_heads, -1)
-        heads = projected.new_empty(3, batch, n_heads, time, parts.shape[-1])
-        _turn_into(heads.permute(1, 3, 0, 2, 4), parts, angles)
-        q, k, v = heads.flatten(1, 2)  # (batch · heads, time, head_width) each
-        hidden = torch.full((time, time), -math.inf, dtype=q.dtype, device=q.device).triu_(1)
-        weights = torch.baddbmm(hidden, q, k.mT, alpha=inverse_root(q.shape[-1])).softmax(-1)
-        ctx.save_for_backward(heads, weights, angles)
-        return join_heads(torch.bmm(weights, v).view(heads.shape[1:]))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        heads, weights, angles = ctx.saved_tensors
-        _, batch, n_heads, time, head_width = heads.shape
-        q, k, v = heads.flatten(1, 2)
-        of_mixed = split_heads(gradient, n_heads).reshape(q.shape)
-        slopes = torch.empty_like(heads)
-        of_q, of_k, of_v = slopes.flatten(1, 2)
-        torch.bmm(weights.mT, of_mixed, out=of_v)
-        of_weights = torch.bmm(of_mixed, v.mT)
-        # Of softargmax: w · (g - Σ w g).
-        of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype).mul_(inverse_root(head_width))
-        torch.bmm(of_scores, k, out=of_q)
-        torch.bmm(of_scores.mT, q, out=of_k)
-        joined = gradient.new_empty(batch, time, 3, n_heads, head_width)
-        # Turned back: by the same angles the other way.
-        _turn_into(
-            joined, slopes.permute(1, 3, 0, 2, 4), None if angles is None else angles * angles.new_tensor([1, -1])
-        )
-        return joined.view(batch, time, -1), None, None
-
-
-def _turn_into(target: Tensor, source: Tensor, angles: Tensor | None) -> None:
-    """Copy (batch, time, 3, heads, head_width), queries and keys turned on the way as by `rotate`."""
-    if angles is None:
-        target.copy_(source)
-        return
-    pairs, turned = (torch.view_as_complex(torch.unflatten(one[:, :, :2], -1, (-1, 2))) for one in (source, target))
-    torch.mul(pairs, torch.view_as_complex(angles)[:, None, None], out=turned)
-    target[:, :, 2].copy_(source[:, :, 2])
 
 
 def attention_weights(

@@ -64,6 +64,14 @@ class SequenceModel(Network):
     longest: int = ANY_LENGTH
 
     @property
+    def skips_padding(self) -> bool:
+        """Whether `forward` can be told by `real` which places of a padded batch hold tokens, and computes no others.
+
+        Then scores are of those alone, (n, vocab). real: (n,), places in the batch as one row.
+        """
+        return False
+
+    @property
     def expected_first_loss(self) -> float | None:
         """The loss before the first step over all first weights of their kind, in nats; None where it is not known."""
         return None

@@ -20,6 +20,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from pellucid.errors import NotFinite
 from pellucid.inspection.instrument.weight_growth import WeightSizes
+from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences.on_counting import ALONE, OnCounting
 from pellucid.records import Plan, Step
 from pellucid.training.engine import Engine
@@ -39,16 +40,28 @@ def watch_nothing(step: int) -> AbstractContextManager[None]:
 
 def next_token_loss(model: Any, batch: Batch) -> Tensor:
     """What is asked of a sequence model: the mean loss over all tokens of a batch."""
-    scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
-    return mean_token_loss(scores, batch.targets)
+    given = (batch.tokens,) if batch.counted is None else (batch.tokens, batch.counted)
+    real = places_of_tokens(model, batch)
+    if real is None:
+        return mean_token_loss(model(*given), batch.targets)
+    return mean_token_loss(model(*given, real=real), batch.targets.flatten()[real])
 
 
 def loss_on_counting(model: OnCounting, batch: Batch) -> Tensor:
     """The same of a network that starts from counting; on the way back it also learns to predict on its own."""
-    parts = model.predict(batch.tokens, batch.counted)
-    alone = mean_token_loss(parts.alone, batch.targets)
+    real = places_of_tokens(model, batch)
+    parts = model.predict(batch.tokens, batch.counted, real)
+    targets = batch.targets.flatten() if real is None else batch.targets.flatten()[real]
+    alone = mean_token_loss(parts.alone, targets)
     # Adds nothing to the loss that is told, and its slopes to the gradients.
-    return mean_token_loss(parts.logits, batch.targets) + ALONE * (alone - alone.detach())
+    return mean_token_loss(parts.logits, targets) + ALONE * (alone - alone.detach())
+
+
+def places_of_tokens(model: SequenceModel, batch: Batch) -> Tensor | None:
+    """Where the tokens of a padded batch stand, (n,), for a network that then computes no padding; None: no need."""
+    if not model.skips_padding or batch.n_tokens == batch.targets.numel():
+        return None
+    return (batch.targets.flatten() != IGNORED).nonzero().flatten()
 
 
 def steps(
@@ -92,8 +105,8 @@ def steps(
 
 
 def mean_token_loss(scores: Tensor, targets: Tensor) -> Tensor:
-    """scores: (batch, time, vocab), targets: (batch, time) -> the mean loss over all targets that are not padding."""
-    return functional.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+    """scores: (…, vocab), targets: (…) -> the mean loss over all targets that are not padding."""
+    return functional.cross_entropy(scores.flatten(0, -2), targets.flatten(), ignore_index=IGNORED)
 
 
 def not_finite_error(

@@ -91,13 +91,21 @@ class OnCounting(SequenceModel):
             if name.split(".")[0] in ("head", "table") and not is_normed:
                 nn.init.zeros_(parameter)
 
-    def forward(self, tokens: Tensor, counted: Tensor | None = None) -> Tensor:
-        """counted: what is counted after each token, (batch, time, vocab), where more was read than stands here."""
-        return self.predict(tokens, counted).logits
+    @property
+    def skips_padding(self) -> bool:
+        return self.network.skips_padding
 
-    def predict(self, tokens: Tensor, counted: Tensor | None = None) -> Parts:
+    def forward(self, tokens: Tensor, counted: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+        """counted: what is counted after each token, (batch, time, vocab), where more was read than stands here."""
+        return self.predict(tokens, counted, real).logits
+
+    def predict(self, tokens: Tensor, counted: Tensor | None = None, real: Tensor | None = None) -> Parts:
         """The same in its parts: what is counted, what is learned, and how far the counts are trusted."""
-        return self.join(self.network(tokens), self.counts.forward(tokens) if counted is None else counted)
+        if counted is None:
+            counted = self.counts.forward(tokens)
+        if real is None:
+            return self.join(self.network(tokens), counted)
+        return self.join(self.network(tokens, real), counted.flatten(0, 1)[real])
 
     def join(self, scores: Tensor, counted: Tensor) -> Parts:
         """What the logits are made of: the network's scores, and the log-probabilities that were counted."""

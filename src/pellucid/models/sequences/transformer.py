@@ -11,39 +11,23 @@ connections: each part's output takes the place of what it read. Both begin with
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pellucid.errors import PellucidError
-from pellucid.layers.attention import SHORT, attend, attend_short_rows, join_heads, split_heads
+from pellucid.layers.attention import attend, join_heads, split_heads
 from pellucid.layers.blocks import NORM_ORDERS
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.layers.positions import build_positions
 from pellucid.layers.positions.encodings import rotate
+from pellucid.layers.row_attention import Rows, attend_rows
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.rows_apart import RowsApart
 from pellucid.models.sequences import fast_decoding
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.fast_decoding import DecodingState
-
-
-class RealPlaces(NamedTuple):
-    """Which places of a padded batch hold tokens. A token meets others in attention alone: only there is it padded."""
-
-    shape: torch.Size  # (batch, time)
-    real: Tensor  # (n,), places in the batch as one row
-
-    def pad(self, rows: Tensor) -> Tensor:
-        """(n, width) -> (batch, time, width), with zeros where no token is."""
-        padded = rows.new_zeros(self.shape.numel(), rows.shape[-1]).index_copy(0, self.real, rows)
-        return padded.view(*self.shape, -1)
-
-    def take(self, padded: Tensor) -> Tensor:
-        """(batch, time, width) -> (n, width)."""
-        return padded.flatten(0, 1).index_select(0, self.real)
 
 
 class CausalSelfAttention(nn.Module):
@@ -60,29 +44,24 @@ class CausalSelfAttention(nn.Module):
             nn.init.zeros_(self.combine.weight)  # a new block adds nothing to the stream
 
     def forward(
-        self,
-        x: Tensor,
-        angles: Tensor | None = None,
-        bias: Tensor | None = None,
-        places: RealPlaces | None = None,
+        self, x: Tensor, angles: Tensor | None = None, bias: Tensor | None = None, rows: Rows | None = None
     ) -> Tensor:
         """angles: of rotary positions, (time, head_width / 2, 2); bias: added to the scores, (heads, time, time).
 
-        places: where the rows of x stand, if it is (n, width) and not (batch, time, width).
+        rows: how the tokens stand, where x is theirs alone, (n, width).
         """
         projected = functional.linear(x, self.project.flatten(0, 1))  # (batch, time, 3 · width)
-        if places is not None:
-            projected = places.pad(projected)
         dropout = self.dropout if self.training else 0.0
-        is_plain = bias is None and not dropout and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
         # Outside of training only where nothing can follow the operations: what is exported stays the fused kernel.
         is_followed = not (torch.is_inference_mode_enabled() or (self.training and torch.is_grad_enabled()))
-        if is_plain and not is_followed and projected.shape[1] <= SHORT:
-            mixed = attend_short_rows(projected, self.n_heads, angles)  # (batch, time, width)
-        else:
-            q, k, v = self.turn_heads(projected, angles)  # (batch, heads, time, head_width) each
-            mixed = join_heads(attend(q, k, v, bias=bias, dropout=dropout))
-        out: Tensor = self.combine(mixed if places is None else places.take(mixed))  # (batch, time, width)
+        mixed = None
+        if bias is None and not dropout and not is_followed:
+            mixed = attend_rows(projected, self.n_heads, angles, rows)
+        if mixed is None:
+            q, k, v = self.turn_heads(projected if rows is None else rows.pad(projected), angles)
+            mixed = join_heads(attend(q, k, v, bias=bias, dropout=dropout))  # (batch, time, width)
+            mixed = mixed if rows is None else rows.take(mixed)
+        out: Tensor = self.combine(mixed)  # as x is
         return out
 
     def project_heads(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -111,11 +90,9 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(config.width, starts_silent=is_silent)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(
-        self, x: Tensor, angles: Tensor | None, bias: Tensor | None, places: RealPlaces | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, angles: Tensor | None, bias: Tensor | None, rows: Rows | None = None) -> Tensor:
         order = NORM_ORDERS[self.form]
-        x = order.add(x, self.dropout(self.attention(order.read(x, self.norm), angles, bias, places)), self.norm)
+        x = order.add(x, self.dropout(self.attention(order.read(x, self.norm), angles, bias, rows)), self.norm)
         return self.feed(x)  # (batch, time, width)
 
     def feed(self, x: Tensor) -> Tensor:
@@ -152,9 +129,9 @@ class Transformer(SequenceModel):
 
     def forward(self, tokens: Tensor, real: Tensor | None = None) -> Tensor:
         """real: see `skips_padding`. With it, (batch, time) below is (n,) everywhere but inside attention."""
-        time = tokens.shape[1]
+        batch, time = tokens.shape
         self.require_room(time)
-        places = None if real is None else RealPlaces(tokens.shape, real)
+        rows = None if real is None else Rows(batch, time, real)
         x = self.embedding(tokens if real is None else tokens.flatten()[real])  # (batch, time, width)
         embeddings = self.positions.embeddings(0, time)
         if embeddings is not None:
@@ -162,7 +139,7 @@ class Transformer(SequenceModel):
         x = self.dropout(x)
         angles, bias = self.positions.angles(0, time), self.positions.bias(time, time)
         for block in self.blocks:
-            x = block(x, angles, bias, places)  # (batch, time, width)
+            x = block(x, angles, bias, rows)  # (batch, time, width)
         logits: Tensor = self.head(self.norm(x))  # (batch, time, vocab)
         return logits
 

@@ -48,7 +48,7 @@ def transformer_weights(model: Transformer, tokens: Tensor) -> list[Tensor]:
 
     def called(module: nn.Module, args: tuple[Any, ...]) -> None:
         assert isinstance(module, CausalSelfAttention)
-        x, angles, bias = args
+        x, angles, bias, _ = args
         queries, keys, _ = module.project_heads(x, angles)
         found.append(attention_weights(queries, keys, bias=bias))
 
