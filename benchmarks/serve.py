@@ -2,13 +2,13 @@
 
     python benchmarks/serve.py [--turns 3] [--clients 1 8 64] [--json]
 
-A transformer of 4 blocks of width 128 with a context of 256 goes on with prompts of 16 tokens for 64 more. Weights are
-drawn at random, since what is timed does not depend on what was learned.
+A transformer of 4 blocks of width 128 with a context of 256, trained for two steps, since what is timed does not depend
+on what was learned, goes on with prompts of 16 tokens for 64 more.
 
     ours         `pellucid serve`: requests join a running batch, computed in double precision
     one by one   the same with --batch 1
-    peer         Hugging Face `generate` with its cache behind the same kind of server, one request after another, in
-                 single precision: a Nemotron of the same size, the architecture that ours is exported to
+    peer         the same weights in the folder that `pellucid export --to hf` made of the run: Hugging Face `generate`
+                 with its cache behind the same kind of server, one request after another, in single precision
 
 Each server is a process of its own with one thread for computing. The clock is its CPU time, from /proc, because wall
 time on a busy machine says more of the neighbours; arms take turns, and of each ratio the median of the turns' own
@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))  # for the runs that trust/ makes
 
 VOCAB, CONTEXT, WIDTH, DEPTH, HEADS = 65, 256, 128, 4, 4
 N_PROMPT, N_TOKENS = 16, 64
@@ -108,44 +107,33 @@ async def ask(arm: Arm, n_clients: int, n_requests: int) -> Measured:
 
 
 def make_run(folder: Path) -> Path:
-    from trust.tiny_runs import made
+    from pellucid.api.train import train
 
-    from pellucid.models.sequences.configs import TransformerConfig
-
-    symbols = [chr(65 + place) for place in range(VOCAB)]
-    text = "".join(symbols) * 60
-    return made(
-        folder,
-        "bench",
-        kind="text",
-        text=text,
-        config=TransformerConfig(VOCAB, CONTEXT, WIDTH, DEPTH, HEADS),
-        scale=0.05,
-    )
+    text = folder / "symbols.txt"
+    text.write_text("".join(chr(65 + place) for place in range(VOCAB)) * 600)
+    made = train(
+        str(text), kind="text", model="transformer", start="scratch", steps=2, width=WIDTH, depth=DEPTH, n_heads=HEADS,
+        context=CONTEXT, name="bench", runs=folder / "runs",
+    )  # fmt: skip
+    return Path(made.folder)
 
 
-def serve_peer() -> None:
-    """A plain server of Hugging Face's `generate`: one request after another."""
+def serve_peer(folder: str) -> None:
+    """A plain server of Hugging Face's `generate` on an exported folder: one request after another."""
     import torch
     import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse
     from starlette.routing import Route
-    from transformers import NemotronConfig, NemotronForCausalLM
+    from transformers import AutoModelForCausalLM
 
     from pellucid.http.server import open_listener
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    settings: Any = NemotronConfig  # without types of its own
-    config = settings(
-        vocab_size=VOCAB, hidden_size=WIDTH, intermediate_size=4 * WIDTH, num_hidden_layers=DEPTH,
-        num_attention_heads=HEADS, num_key_value_heads=HEADS, head_dim=WIDTH // HEADS, max_position_embeddings=CONTEXT,
-        hidden_act="relu2", partial_rotary_factor=1.0, bos_token_id=0, eos_token_id=None, pad_token_id=0,
-    )  # fmt: skip
-    built: Any = NemotronForCausalLM  # without types of its own
-    model = built(config).eval()
+    loading: Any = AutoModelForCausalLM  # without types of its own
+    model = loading.from_pretrained(folder).eval()
     lock = threading.Lock()
 
     def generate(prompt: list[int], n_tokens: int) -> int:
@@ -153,7 +141,7 @@ def serve_peer() -> None:
         with lock, torch.inference_mode():
             made = model.generate(
                 tokens, attention_mask=torch.ones_like(tokens), do_sample=True, top_k=0, use_cache=True,
-                min_new_tokens=n_tokens, max_new_tokens=n_tokens, pad_token_id=0,
+                min_new_tokens=n_tokens, max_new_tokens=n_tokens, max_length=None, pad_token_id=0,
             )  # fmt: skip
         return int(made.shape[1]) - len(prompt)
 
@@ -178,7 +166,14 @@ def measure(turns: int, clients: tuple[int, ...]) -> dict[int, dict[str, list[Me
         except ImportError:
             print("transformers is not installed: the peer is left out", file=sys.stderr)
         else:
-            arms.append(Arm("peer", __file__, "--peer"))
+            from pellucid.export import export_run
+
+            export = export_run(run, to="hf", out=Path(folder) / "exported")
+            print(
+                f"exported: {export.check.tool} differs by {export.check.largest_difference:.1e} at most",
+                file=sys.stderr,
+            )
+            arms.append(Arm("peer", __file__, "--peer", export.folder))
         try:
             for arm in arms:
                 arm.wait()
@@ -218,10 +213,10 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, choices=CLIENTS)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--peer", default="", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.peer:
-        serve_peer()
+        serve_peer(asked.peer)
         return
     found = measure(asked.turns, tuple(asked.clients))
     if asked.json:

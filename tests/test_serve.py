@@ -28,6 +28,7 @@ from pellucid.data import open_data
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
 from pellucid.http.server import open_listener
+from pellucid.serve import app as serve_app
 from pellucid.serve.app import Service, build_server
 from pellucid.serve.completion_calls import read_call
 from pellucid.serve.options import ServeOptions
@@ -338,6 +339,36 @@ def test_a_full_queue_answers_429_and_says_when_to_come_back(writer, monkeypatch
     assert post(address, {"prompt": "the"}).status_code == 200
 
 
+def test_a_crowd_is_answered_or_told_to_come_back(writer):
+    """Far more connections at once than may wait and run: none is closed without a word."""
+    address, _ = writer
+    port = int(address.rpartition(":")[2])
+
+    async def ask():
+        connection = Connection(port)
+        with contextlib.closing(connection):
+            status, headers, _ = await connection.ask("POST", "/v1/completions", b'{"prompt": "the", "max_tokens": 1}')
+            return status, int(headers.get("retry-after", 0))
+
+    async def ask_together():
+        return await asyncio.gather(*(ask() for _ in range(700)))
+
+    answers = serving.run_apart(ask_together())
+    assert {status for status, _ in answers} <= {200, 429}
+    assert all((status == 429) == (after >= 1) for status, after in answers)
+    assert len(answers) == 700
+
+
+def test_few_open_files_allow_few_connections(monkeypatch):
+    resource = pytest.importorskip("resource")
+    allowed = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: allowed.append(limits))
+    assert serve_app._allow_connections(300) == 300
+    assert serve_app._allow_connections(3000) == 1024 - serve_app.OTHER_FILES
+    assert allowed == [(300 + serve_app.OTHER_FILES, 1024), (1024, 1024)]
+
+
 def test_what_takes_too_long_is_cut_and_says_so(story):
     with serving_run(story, seconds=0.3) as (address, service):
         (choice,) = post(address, {**ENDLESS, "seed": 1, "logprobs": 0}).json()["choices"]
@@ -438,7 +469,11 @@ def test_the_load_in_short(capsys, monkeypatch):
     """`python -m trust.serving` at length; memory is measured over too few requests here to say much."""
     monkeypatch.setattr(sys, "argv", ["serving", "--count", "150"])
     monkeypatch.setattr(serving, "GROWTH", 0.5)
+    monkeypatch.setattr(serving, "HEALTH_SECONDS", 60)  # how busy the machine is decides it
     assert serving.main() == 0, capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "150 at once           150 answered, 0 told to come back" in said
+    assert "1, 8, 64 in flight    200 of 200 requests gave the same bytes" in said
 
 
 def test_a_model_that_counts_is_served(tmp_path, monkeypatch):

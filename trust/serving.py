@@ -7,6 +7,8 @@ or slow. What must hold:
     no answer of 500 or above, and none to a good request but 200 or 429 (with Retry-After)
     no request that was sent whole is left without an answer
     memory grows by less than 5 % after the first tenth; threads do not, and open files are as many as connections
+    a thousand completions at once are each answered with 200 or 429, while /health answers within 100 ms (p99)
+    and memory grows by less than 100 MB; with 1, 8 and 64 requests in flight an answer has the same bytes
     at the end, asked to stop while it writes, it finishes what runs and leaves with 143
 
 It ends by itself: after --count requests, or after --minutes.
@@ -36,6 +38,10 @@ ROOT = Path(__file__).parent.parent
 LONGEST_ANSWER = 120.0  # seconds; without an answer by then a request counts as lost
 GROWTH = 0.05
 CLIENTS = 32
+AT_ONCE = 1000
+HEALTH_SECONDS = 0.1  # of /health while so many ask, p99
+CROWD_MEGABYTES = 100
+IN_FLIGHT = (1, 8, 64)
 
 Answer = TypeVar("Answer")
 
@@ -319,6 +325,81 @@ async def last_requests(port: int) -> AsyncIterator[list[asyncio.Task[tuple[int,
         one.close()
 
 
+async def ask_crowd(load: Load, server: Server, n: int) -> None:
+    """So many clients with a connection of their own, all at once; /health is asked over another meanwhile."""
+    before, statuses, waits = server.sizes()[0], Counter[int](), list[float]()
+
+    async def client(place: int) -> None:
+        connection = Connection(server.port)
+        body = json.dumps(load.calls[place % len(load.calls)]).encode()
+        try:
+            status, headers, answer = await asyncio.wait_for(
+                connection.ask("POST", "/v1/completions", body), LONGEST_ANSWER
+            )
+            statuses[status] += 1
+            if status not in (200, 429) or (status == 429 and int(headers["retry-after"]) < 1):
+                load.fault(f"one of {n} at once was answered with {status}: {answer[:200]!r}")
+        except Exception as error:  # whatever happens to one request must not end the others
+            load.fault(f"one of {n} at once: {type(error).__name__} {error}")
+        finally:
+            connection.close()
+
+    async def watch() -> None:
+        connection = Connection(server.port)
+        with contextlib.closing(connection):
+            while True:
+                began = time.monotonic()
+                status, _, _ = await connection.ask("GET", "/health")
+                waits.append(time.monotonic() - began)
+                if status != 200:
+                    load.fault(f"/health was answered with {status}")
+                await asyncio.sleep(0.005)
+
+    watching = asyncio.ensure_future(watch())
+    await asyncio.gather(*(client(place) for place in range(n)))
+    watching.cancel()
+    ended = (await asyncio.gather(watching, return_exceptions=True))[0]
+    if not isinstance(ended, asyncio.CancelledError):
+        load.fault(f"/health: {type(ended).__name__} {ended}")
+    grown = server.sizes()[0] - before
+    print(f"{n:,} at once".ljust(21), f"{statuses[200]:,} answered, {statuses[429]:,} told to come back (429)")
+    if not waits:
+        load.fault("/health was never answered meanwhile")
+        return
+    ordered = sorted(waits)
+    p50, p99 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
+    print(f"/health meanwhile, ms p50 {1000 * p50:.0f}, p99 {1000 * p99:.0f} of {len(waits):,}; memory {grown:+.1f} MB")
+    if p99 > HEALTH_SECONDS:
+        load.fault(f"/health took {1000 * p99:.0f} ms (p99) while {n:,} asked at once")
+    if grown > CROWD_MEGABYTES:
+        load.fault(f"memory grew by {grown:.1f} MB with {n:,} at once")
+
+
+async def compare_in_flight(load: Load, port: int) -> None:
+    """The same requests with different numbers of them under way: what comes back must be the same to the byte."""
+    found: list[list[bytes]] = []
+    for n_at_once in IN_FLIGHT:
+        answers, left = [b""] * len(load.calls), list(range(len(load.calls)))
+
+        async def client(answers: list[bytes], left: list[int]) -> None:
+            connection = Connection(port)
+            with contextlib.closing(connection):
+                while left:
+                    place = left.pop()
+                    body = json.dumps({**load.calls[place], "logprobs": 2}).encode()
+                    status, _, answer = await connection.ask("POST", "/v1/completions", body)
+                    # Each answer has a number and a time of its own; the rest is what was drawn.
+                    answers[place] = answer[answer.index(b'"choices"') :] if status == 200 else b""
+
+        await asyncio.gather(*(client(answers, left) for _ in range(n_at_once)))
+        found.append(answers)
+    n_same = sum(one != b"" and all(one == other[place] for other in found) for place, one in enumerate(found[0]))
+    flights = ", ".join(map(str, IN_FLIGHT))
+    print(f"{flights} in flight".ljust(21), f"{n_same} of {len(load.calls)} requests gave the same bytes")
+    if n_same < len(load.calls):
+        load.fault(f"{len(load.calls) - n_same} requests gave other bytes with {flights} in flight")
+
+
 async def run_load(server: Server, count: int, seed: int, minutes: float) -> tuple[Load, bool]:
     stop_at = time.monotonic() + 60 * minutes
     load = Load(server.port, max(count // 10, 50), seed)
@@ -343,6 +424,8 @@ async def run_load(server: Server, count: int, seed: int, minutes: float) -> tup
         load.fault(f"memory grew by {growth:.2%}")
     if after[1] > before[1] or after[2] > before[2] + CLIENTS:
         load.fault("threads or open files grew")
+    await ask_crowd(load, server, min(AT_ONCE, count))
+    await compare_in_flight(load, server.port)
     async with last_requests(server.port) as tasks:
         code = await asyncio.to_thread(server.end)
         answers = await asyncio.gather(*tasks, return_exceptions=True)

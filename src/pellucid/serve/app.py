@@ -30,6 +30,9 @@ from pellucid.serve.prediction_calls import answer_of, predict
 
 COMPLETION_BYTES = 1 << 20  # of a body; a prompt is a few thousand tokens
 PREDICTION_BYTES = 16 << 20
+# Beside those that are answered: whoever comes when all is full is told 429, and for that has to be let in.
+MORE_CONNECTIONS = 2048
+OTHER_FILES = 128  # that are open beside connections
 MOST_PREDICTING = 16  # requests that wait for the one thread that predicts
 PATHS = ("/v1/models", "/v1/completions", "/v1/predict", "/health", "/metrics")
 
@@ -213,6 +216,22 @@ def _resident_bytes() -> float:
         return 0.0
 
 
+def _allow_connections(wanted: int) -> int:
+    """How many connections there may be: as many as wanted, where the system lets so many files be open."""
+    try:
+        import resource
+    except ImportError:
+        return min(wanted, 400)  # Windows waits for 512 sockets at most
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft != unlimited and soft < wanted + OTHER_FILES:
+        more = wanted + OTHER_FILES if hard == unlimited else min(hard, wanted + OTHER_FILES)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+            soft = more
+    return wanted if soft == unlimited else max(16, min(wanted, soft - OTHER_FILES))
+
+
 def build_server(service: Service, listener: Listener) -> HttpServer:
     """The service at its address. Whoever is not on this machine has to send a key."""
     options = service.options
@@ -226,6 +245,8 @@ def build_server(service: Service, listener: Listener) -> HttpServer:
     )
     app: ASGIApp = CountedAnswers(Door(service.app(), rules), service.metrics, PATHS.__contains__)
     limits = Limits(
-        ending_seconds=max(1.0, options.grace), connections=options.batch + options.queue + 256, request_bytes=1 << 25
+        ending_seconds=max(1.0, options.grace),
+        connections=_allow_connections(options.batch + options.queue + MORE_CONNECTIONS),
+        request_bytes=1 << 25,
     )
     return HttpServer(app, listener, limits)
