@@ -310,3 +310,14 @@ def test_of_generated_items_it_is_known_what_was_drawn_at_random():
     copied = open_task(DataOptions("copy-back", kind="list"))
     assert copied.facts.random_loss == pytest.approx(4 * math.log(8) / 13)
     assert open_task(DataOptions("names")).facts.random_loss is None
+
+
+def test_the_gap_is_told_as_it_was_judged_on_the_whole_of_both_sides():
+    """On the way dev lay far above train, by chance of the few that were looked at."""
+    seen = [Evaluation(0, 3.3, 3.3), Evaluation(500, 1.5, 2.01), Evaluation(1000, 1.4, 2.0)]
+    ending, whole = Ending("budget", 1000, 1000), Evaluation(1000, 1.8, 1.9)
+    assert judge_fit(seen, ending, 2.1).reason == "by heart"
+    verdict = judge_fit(seen, ending, 2.1, whole=whole)
+    assert verdict.reason == "at rest"
+    ladder = Ladder("names", (Rung("transformer", False, 9, whole.train, whole.dev, None, 0.0, 0.0, None),))
+    assert verdict_words(verdict, seen, ladder).startswith("at step 1,000 dev is 1.9000 and train 1.8000, 0.1000 apart")

@@ -334,8 +334,10 @@ def verdict_words(verdict: Verdict, evaluations: Sequence[Evaluation], ladder: L
     kept, last = min(evaluations, key=lambda one: one.judged), evaluations[-1]
     if ladder.measure.side == "train":
         return _untested_words(verdict, kept, last, ladder)
-    gap = kept.dev - kept.train
-    at_best = f"at step {kept.step:,} dev is {kept.dev:.4f} and train {kept.train:.4f}"
+    # It was judged by more of both sides than on the way, where the ladder has it.
+    judged = next((rung for rung in ladder.rungs if not rung.is_counted), kept)
+    gap = judged.dev - judged.train
+    at_best = f"at step {kept.step:,} dev is {judged.dev:.4f} and train {judged.train:.4f}"
     is_counting = ladder.measure.simple == "counting"
     rose = last.dev - kept.dev
     at_rest = f"dev ended {rose:.4f} above its best" if rose > 0 else "dev was at its lowest at the end"
