@@ -435,6 +435,24 @@ print("ended by", server.run(lambda: print(server.address[1], flush=True)))
 """
 
 
+def test_what_is_not_answered_when_the_server_ends_is_told_so():
+    is_begun = threading.Event()
+
+    async def wait(_: Request) -> Response:
+        is_begun.set()
+        await asyncio.sleep(600)
+        return json_answer({})
+
+    listener = open_listener("127.0.0.1", 0)
+    limits = Limits(ending_seconds=1)
+    server = HttpServer(Door(build_app([Route("/wait", wait)]), DoorRules.of(listener)), listener, limits)
+    with server.in_thread(), socket.create_connection(server.address, timeout=60) as connection:
+        connection.sendall(request_bytes(server, "GET", "/wait"))
+        assert is_begun.wait(60)
+        server.stop()
+        assert status(connection.recv(65_536)) == 503
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_after_the_answers_under_way(number):
     with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, encoding="utf-8") as process:

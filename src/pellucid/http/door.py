@@ -9,11 +9,12 @@ take. Everything is read from the raw ASGI scope, never from a URL that was put 
     Host that is not ours (DNS rebinding)                 403      Sec-Fetch-Site of another site           403
     Origin that is not ours, `null` too                   403      no key, or a wrong one                   401
     a body that is neither JSON nor octets                415      a body that is too long                  413
-    too many at once                                      429
+    too many at once                                      429      no answer when the server ends           503
 
 No CORS header is ever sent. Every answer carries the security headers, whoever made it.
 """
 
+import asyncio
 import hmac
 import ipaddress
 import socket
@@ -167,6 +168,11 @@ class Door:
         self._under_way += 1
         try:
             await self.app(scope, counted.receive, send_safely)
+        except asyncio.CancelledError:
+            if not is_begun:  # asked to end, the server waits no longer
+                ending = Refusal(503, "the server is ending", fix="Ask again when it has begun anew")
+                await error_answer(ending)(scope, receive, send_safely)
+            raise
         except Exception as error:
             if not is_begun:
                 # A body that is too long reaches the app as an error, and may come back as another one.

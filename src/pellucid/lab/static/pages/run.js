@@ -1,6 +1,6 @@
 // One run: how it learns, what is inside, its mistakes, single numbers, the doctor, its report and its files.
 // @ts-check
-import { Code, ErrorNotice, Field, Picture, Table, Tabs, bytes, count, digits, duration, fixed, get, go, html, post, sentence, useAnswer, useEffect, useState } from "../kit.js";
+import { Code, ErrorNotice, Field, Picture, Table, Tabs, bytes, count, digits, duration, fixed, get, go, html, post, sentence, useAnswer, useEffect, useRef, useState } from "../kit.js";
 import { Drop } from "../drop.js";
 import { useRun } from "../follow.js";
 import { Curves, blocks, together } from "../curves.js";
@@ -62,11 +62,16 @@ function Learning({ now, ending, name, address, whole }) {
   const loss = together([{ name: "train", x: train.x, y: train.y, colour: "--strong-line", width: 1.2 }, { name: `loss on ${measure.side}`, x: finite.map((one) => one.step), y: judged, colour: "--blue", width: 2.6 }, ...rules]);
   const rate = blocks(metrics, (row) => row.learning_rate);
   const norm = blocks(metrics, (row) => row.gradient_norm);
-  const left = timing && plan && step ? (timing.seconds / Math.max(1, timing.step)) * (plan.steps - step) : NaN;
+  // By the run's own clock; before it has told a time, by how fast the steps arrive here.
+  const firstSeen = useRef(/** @type {{ step: number, at: number } | null} */ (null));
+  if (!firstSeen.current && step) firstSeen.current = { step, at: Date.now() };
+  const arrived = step - (firstSeen.current?.step ?? step);
+  const pace = timing?.step ? timing.seconds / timing.step : arrived ? (Date.now() - (firstSeen.current?.at ?? 0)) / 1000 / arrived : NaN;
+  const left = plan && step ? pace * (plan.steps - step) : NaN;
   const isRunning = now.state === "running";
   return html`${plan && now.state !== "finished" ? html`<div class="stack" role="status">
       <div class="bar" aria-hidden="true"><div style=${{ width: `${(100 * step) / Math.max(1, plan.steps)}%` }}></div></div>
-      <p>Step ${count(step)} of ${count(plan.steps)}${isRunning ? `, about ${duration(left)} left` : ", stopped"}${timing ? `; ${count(Math.round(timing.tokens_per_second))} ${measure.one ?? "token"}s a second` : ""}</p></div>` : null}
+      <p>Step ${count(step)} of ${count(plan.steps)}${!isRunning ? ", stopped" : Number.isFinite(left) ? `, about ${duration(left)} left` : ""}${timing ? `; ${count(Math.round(timing.tokens_per_second))} ${measure.one ?? "token"}s a second` : ""}</p></div>` : null}
     ${ending ? html`<div class="two wide-right"><div class="stack sheet"><h2>What it came to</h2><p>${ending.headline}</p><p>${sentence(ending.verdict)}</p><p>${sentence(ending.ending)}</p>${ending.accuracy ? html`<p>${ending.accuracy}</p>` : null}</div>
       <div class="stack sheet"><h2>The ladder</h2><${Table} table=${ending.ladder} label="The ladder" /></div></div>` : null}
     <div class="sheet stack"><div class="head-row"><h2>Loss</h2><small>Drag across to zoom, double-click to see all.</small></div>
