@@ -119,8 +119,8 @@ def test_a_samples_surprise_is_its_score(tiny):
     network = load_trained(tiny)
     samples = [sample for sample in network.sample(20, temperature=1.5) if sample.text]
     assert max(len(sample.text) for sample in samples) > CONTEXT
-    for sample in samples:
-        assert network.score(sample.text).nats == pytest.approx(sample.nats, abs=1e-9)
+    for sample in samples:  # drawn in single precision, judged in double
+        assert network.score(sample.text).nats == pytest.approx(sample.nats, rel=1e-6)
 
 
 @pytest.mark.parametrize("card", [TRANSFORMER, MLP, LSTM], ids=lambda card: card.name)

@@ -5,9 +5,10 @@ Scores are logits or log-probabilities of the next token; whoever has them is as
 The chance in it is a pure function of (seed, step, sample): the i-th sample is the same however many are drawn with it,
 as far as the scores of its row are. A table's are, to the bit, and those of a transformer that compiled code reads.
 Other networks' may differ in their last bits with the number of rows; where they are of double precision a token then
-falls otherwise about once in 10^14.
+falls otherwise about once in 10^14. A reading that is less sure of its scores says so, as an `UnsureReading`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,6 +27,9 @@ Scores = Callable[[IntArray], FloatArray]
 
 NEVER = -1  # no token stops
 Filter = tuple[Callable[[FloatArray, Any], FloatArray], float]  # the function of a filter, and the value asked for
+AT_ONCE = 1024  # samples drawn together, all of their tokens before the next: more are no faster, and memory stays flat
+LARGEST_ERROR = 50.0  # beyond it every chance is near an edge
+EXACT = 1e-12  # of a sum of shares in double precision
 IDLE = 8  # finished rows are dropped once they are this part of all: to drop each at once would copy too much
 
 
@@ -40,6 +44,29 @@ class Reading(Protocol):
 
     def keep(self, rows: IntArray) -> None:
         """Go on with these rows alone, in this order; a row may come twice."""
+
+
+class ImpreciseScores(ArithmeticError):
+    """Scores are further off than their reading had said."""
+
+
+class UnsureReading(ABC):
+    """A reading whose scores are off by up to `error`, and which can read single rows again without."""
+
+    error: float  # by so much two scores of a row may be off against each other
+
+    @abstractmethod
+    def read(self, tokens: IntArray) -> FloatArray: ...
+
+    @abstractmethod
+    def advance(self, tokens: IntArray) -> FloatArray: ...
+
+    @abstractmethod
+    def keep(self, rows: IntArray) -> None: ...
+
+    @abstractmethod
+    def read_again(self, rows: IntArray) -> FloatArray:
+        """The scores that were given out last for these rows, exactly: (rows, vocab). It may raise ImpreciseScores."""
 
 
 class FromContexts:
@@ -103,7 +130,7 @@ def draw_tokens(
     temperature: float = 1.0,
     **filters: float,
 ) -> list[Drawn]:
-    """Draw samples, all at once. Each begins after the tokens of `start` and ends at `stop` or after `longest`.
+    """Draw samples, many at once. Each begins after the tokens of `start` and ends at `stop` or after `longest`.
 
     filters: values of the sampling filters of `FILTERS` by name, such as top_k=5 and top_p=0.9, applied in its order.
 
@@ -115,14 +142,31 @@ def draw_tokens(
     masks = find_filters(filters)
     chances = Chances(seed)
     reading = FromContexts(source) if callable(source) else source
-    scores = after_start(reading, start, n_samples)
-    rows = _Rows(n_samples, longest, stop)
+    found: list[Drawn] = []
+    for first in range(0, n_samples, AT_ONCE):
+        rows = _Rows(first, min(AT_ONCE, n_samples - first), longest, stop)
+        found += _draw_together(reading, start, rows, chances, temperature, masks)
+    return found
+
+
+def _draw_together(
+    reading: Reading,
+    start: Sequence[int],
+    rows: "_Rows",
+    chances: "Chances",
+    temperature: float,
+    masks: Sequence[Filter],
+) -> list[Drawn]:
+    scores = after_start(reading, start, rows.n_samples)
+    longest = rows.longest
     for step in range(longest):
-        shifted = scores - scores.max(axis=-1, keepdims=True)
-        weights = np.exp(shifted)
-        chance = chances.at(step, n_samples)[rows.samples]
-        chosen = choose_tokens(bend_scores(shifted, weights, temperature, masks), chance)
-        logs = shifted[rows.places, chosen] - np.log(weights.sum(axis=-1))
+        chance = chances.at(step, rows.n_samples, rows.first)[rows.samples]
+        chosen, logs, heaps = _choose(scores, chance, temperature, masks)
+        if isinstance(reading, UnsureReading):
+            assert not masks, "a filter has edges of its own"
+            if len(unsure := near_edges(heaps, chosen, chance, reading.error / temperature)):
+                again = reading.read_again(unsure)
+                chosen[unsure], logs[unsure], _ = _choose(again, chance[unsure], temperature, masks)
         rows.add(step, chosen, logs)
         if not rows.n_open or step + 1 == longest:
             break
@@ -134,12 +178,43 @@ def draw_tokens(
     return rows.all()
 
 
+def _choose(
+    scores: FloatArray, chances: FloatArray, temperature: float, masks: Sequence[Filter]
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The token of each row, its log-probability before temperature and filters bent it, and the heaps it fell into."""
+    shifted = scores - scores.max(axis=-1, keepdims=True)
+    weights = np.exp(shifted)
+    heaps = np.cumsum(bend_scores(shifted, weights, temperature, masks), axis=-1)
+    chosen = _fall(heaps, chances)
+    logs = shifted[np.arange(len(chosen)), chosen] - np.log(weights.sum(axis=-1))
+    return chosen, logs, heaps
+
+
+def near_edges(heaps: FloatArray, chosen: IntArray, chances: FloatArray, error: float) -> IntArray:
+    """The rows in which the chance is so near to an edge of the chosen share that other scores could change the token.
+
+    heaps: sums of weights, (row, vocab). Where scores are off by up to e against each other, a sum of shares F is off
+    by (exp(e) - 1) F (1 - F) at most. That changes less from edge to edge than they are apart, so the two edges of the
+    chosen share are enough.
+
+    >>> heaps, chances = np.array([[0.5, 1.0], [0.5, 1.0], [0.5, 1.0]]), np.array([0.5001, 0.51, 0.4999])
+    >>> near_edges(heaps, np.array([1, 1, 0]), chances, error=0.001).tolist()
+    [0, 2]
+    """
+    rows = np.arange(len(chosen))
+    reach, is_near = np.expm1(min(error, LARGEST_ERROR)), np.zeros(len(chosen), bool)
+    for edge in (chosen - 1, chosen):
+        share = np.where(edge < 0, 0.0, heaps[rows, edge] / heaps[:, -1])
+        is_near |= np.abs(share - chances) <= reach * share * (1 - share) + EXACT
+    return np.flatnonzero(is_near)
+
+
 class _Rows:
     """What was drawn so far, in the order in which the reading has its rows; finished ones are put aside."""
 
-    def __init__(self, n_samples: int, longest: int, stop: int) -> None:
-        self.stop = stop
-        self.samples = np.arange(n_samples)  # which sample each row is
+    def __init__(self, first: int, n_samples: int, longest: int, stop: int) -> None:
+        self.first, self.n_samples, self.longest, self.stop = first, n_samples, longest, stop
+        self.samples = np.arange(n_samples)  # which sample each row is, from the first on
         self.places = np.arange(n_samples)
         self.tokens = np.empty((n_samples, longest), np.int64)
         self.lengths = np.full(n_samples, longest)  # until it is known better
@@ -172,10 +247,9 @@ class _Rows:
 
     def _finish(self, places: IntArray) -> None:
         # As lists at once: to take one number after another out of an array costs more than to draw them did.
-        longest = self.tokens.shape[1]
         columns = (self.samples, self.tokens, self.lengths, self.logs)
         for sample, tokens, length, log in zip(*(column[places].tolist() for column in columns), strict=True):
-            is_cut = length == longest and self.stop != NEVER
+            is_cut = length == self.longest and self.stop != NEVER
             self.done[sample] = Drawn(tuple(tokens[:length]), log, is_cut)
 
 
@@ -230,7 +304,10 @@ def bend_scores(shifted: FloatArray, weights: FloatArray, temperature: float, ma
 
 def choose_tokens(weights: FloatArray, chances: FloatArray) -> IntArray:
     """The token in whose part of the heap of weights the chance falls."""
-    heaps = np.cumsum(weights, axis=-1)
+    return _fall(np.cumsum(weights, axis=-1), chances)
+
+
+def _fall(heaps: FloatArray, chances: FloatArray) -> IntArray:
     places: IntArray = (heaps <= (chances * heaps[:, -1])[:, None]).sum(axis=-1)
     return places
 
@@ -249,10 +326,17 @@ class Chances:
         self._words = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._start = self._words.state
 
-    def at(self, step: int, n: int) -> FloatArray:
-        """Those of the samples 0 to n - 1; the first ones are the same whatever n is."""
+    def at(self, step: int, n: int, first: int = 0) -> FloatArray:
+        """Those of n samples from the first on; each is the same whatever the others are. first: a multiple of 4.
+
+        >>> chances = Chances(seed=7)
+        >>> bool((chances.at(step=3, n=2, first=8) == chances.at(step=3, n=10)[8:]).all())
+        True
+        """
+        assert first % 4 == 0, "a number of the counter stands for four words"
         # To set the key of one generator takes a seventh of the time of making another.
         self._start["state"]["key"][1] = step
+        self._start["state"]["counter"][0] = first // 4
         self._words.state = self._start
         chances: FloatArray = (self._words.random_raw(n) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return chances

@@ -38,8 +38,9 @@ class NeuralReading:
     ((2, 11), (2, 11))
     """
 
-    def __init__(self, model: SequenceModel) -> None:
-        self.model = _ready(model)
+    def __init__(self, model: SequenceModel, *, is_ready: bool = False) -> None:
+        """is_ready: it is a copy for inference already, which nobody changes."""
+        self.model = _hold(model) if is_ready else _hold(model.for_inference())
         self.state: Any = None
         self.columns: list[IntArray] = []  # the tokens that are in the state, each (batch,)
 
@@ -91,7 +92,7 @@ class JoinableNeuralReading:
 
     @torch.inference_mode()
     def __init__(self, model: SequenceModel) -> None:
-        self.model = _ready(model)
+        self.model = _hold(model.for_inference())
         self.rows = self.model.rows_apart()
         self.tokens: list[list[int]] = []  # what is in the state of each row
 
@@ -284,13 +285,12 @@ def _together(model: PairModel, sources: Tensor) -> list[list[int]]:
     return found
 
 
-def _ready(model: SequenceModel) -> SequenceModel:
-    """A copy for inference that nobody changes, and so with its weights laid out once."""
-    ready = model.for_inference()
-    for part in ready.modules():
+def _hold(model: SequenceModel) -> SequenceModel:
+    """The network, which nobody changes, with its weights laid out once."""
+    for part in model.modules():
         if isinstance(part, Transformer):
             hold_weights(part)
-    return ready
+    return model
 
 
 def _half(model: SequenceModel) -> int:

@@ -113,7 +113,7 @@ def words_of(column: "pl.Series") -> Words:
     elif kind == pl.String or isinstance(kind, pl.Enum | pl.Categorical):
         words = _text_words(column.cast(pl.String))
     elif kind.is_integer() or kind == pl.Boolean or kind.is_temporal():
-        words = whole_numbers(column).astype(np.int64).view(np.uint64)
+        words = whole_numbers(column).astype(np.int64, copy=False).view(np.uint64)
     elif kind == pl.Null:
         words = np.zeros(len(column), dtype=np.uint64)
     else:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pellucid.models.sequences.transformer import Block, Transformer
 
 Indices = npt.NDArray[np.int64]
-_HELD: WeakKeyDictionary[Transformer, _decoder.Decoder] = WeakKeyDictionary()
+_HELD: WeakKeyDictionary[Transformer, Pool] = WeakKeyDictionary()
 
 
 def can_decode(model: Transformer) -> bool:
@@ -51,10 +51,14 @@ def can_decode(model: Transformer) -> bool:
 
 
 def hold_weights(model: Transformer) -> None:
-    """Lay out the weights once for all that is decoded from now on: of a network that nobody changes any more."""
+    """Lay out the weights once for all that is decoded from now on: of a network that nobody changes any more.
+
+    Its keys and values stay where those of what was decoded before it were: fresh memory costs more than what is done
+    in it. So one thread at a time decodes with it.
+    """
     with torch.inference_mode():
         if can_decode(model):
-            _HELD[model] = lay_out(model)
+            _HELD[model] = Pool(lay_out(model))
 
 
 def lay_out(model: Transformer, *, is_plain: bool = False) -> _decoder.Decoder:
@@ -94,6 +98,7 @@ class Pool:
     """Slots of keys and values, each of one sequence, and how many hold on to each."""
 
     def __init__(self, decoder: _decoder.Decoder) -> None:
+        self.decoder = decoder
         self.past = _decoder.Past(decoder)
         self.n_holders: Indices = np.zeros(0, np.int64)
         self.n_slots = 0
@@ -176,7 +181,7 @@ class CompiledState(NamedTuple):
 
 def begin(model: Transformer, batch: int) -> CompiledState:
     """The state before anything was read."""
-    pool = Pool(_HELD.get(model) or lay_out(model))
+    pool = _HELD.get(model) or Pool(lay_out(model))
     weight = model.head.weight
     return CompiledState(Hold(pool, pool.take(batch)), 0, len(weight), weight.dtype)
 
@@ -186,7 +191,7 @@ class CompiledRows(RowsApart):
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
-        self.past = _decoder.Past(_HELD.get(model) or lay_out(model))
+        self.past = _decoder.Past(held.decoder if (held := _HELD.get(model)) else lay_out(model))
         self.slots: Indices = np.zeros(0, np.int64)  # one for each row that there is or was
         self.n_read: Indices = np.zeros(0, np.int64)
 

@@ -1,8 +1,9 @@
 """A model that goes on from a prompt and judges a text, whether it was trained or only counts: samples and scores.
 
-A trained network computes in double precision. That costs little where single tokens are read, and makes what is drawn
-a function of the weights, the prompt and the seed: the same alone or beside others, cached or not, whatever the
-threads. Torch is loaded when the network is first asked, so that a mistake in the prompt is answered at once.
+A trained network computes in double precision, which makes what is drawn a function of the weights, the prompt and the
+seed: the same alone or beside others, cached or not, whatever the threads. Samples are drawn in single precision where
+that is faster and their tokens are the same (single_precision.py). Torch is loaded when the network is first asked, so
+that a mistake in the prompt is answered at once.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ FEW = 10  # samples of a list, unless another number is asked for
 LONGEST_ITEM = 1_000  # tokens; a list's sample without an end is cut here
 LONGEST_PROMPT = 1_000  # tokens, where the model itself has no limit
 MOST_SCORED = 20_000  # tokens; each is a row of the table
+COLDEST_IN_SINGLE = 0.1  # temperature; below it errors are stretched so far that too much would be read again
 SHOWN = 20  # tokens of a context that are shown
 
 
@@ -86,6 +88,10 @@ class LanguageModel(ABC):
     @abstractmethod
     def reading(self, *, is_cached: bool = True) -> Reading:
         """The model as decoding goes on with it."""
+
+    def sampling_reading(self) -> Reading:
+        """The same to draw samples with, unfiltered, at a temperature above 0."""
+        return self.reading()
 
     @abstractmethod
     def joinable_reading(self) -> JoinableReading:
@@ -200,6 +206,11 @@ class TrainedModel(LanguageModel):
         from pellucid.models.stepwise import ForwardReading, NeuralReading
 
         return NeuralReading(self.model) if is_cached else ForwardReading(self.model)
+
+    def sampling_reading(self) -> Reading:
+        from pellucid.training.inference.single_precision import SingleReading, can_read_in_single
+
+        return SingleReading(self.model) if can_read_in_single(self.model) else self.reading()
 
     def joinable_reading(self) -> JoinableReading:
         from pellucid.models.stepwise import JoinableNeuralReading
@@ -386,15 +397,14 @@ def _draw(
 ) -> tuple[Sample, ...]:
     from pellucid.decoding.beam import beam_search
     from pellucid.decoding.novelty import describe_items, describe_texts
-    from pellucid.decoding.sampling import NEVER, draw_tokens
+    from pellucid.decoding.sampling import NEVER, ImpreciseScores, draw_tokens
 
     start = model.start(prompt[-model.longest_prompt :])
     longest = LONGEST_ITEM if model.is_list else options.length or USUAL_LENGTH
     stop = model.vocabulary.closing if model.is_list else NEVER if model.ends is None else model.ends
-    reading = model.reading(is_cached=not options.no_cache)
     if options.beam is not None:
         found = beam_search(
-            reading,
+            model.reading(is_cached=not options.no_cache),
             width=options.beam,
             longest=longest,
             start=start,
@@ -403,16 +413,26 @@ def _draw(
         )
         drawn = [hypothesis.drawn for hypothesis in found][:n_samples]
     else:
-        drawn = draw_tokens(
-            reading,
-            n_samples=n_samples,
-            longest=longest,
-            start=start,
-            stop=stop,
-            seed=options.seed,
-            temperature=options.temperature,
-            **options.filters,
-        )
+
+        def draw(reading: Reading) -> list[Drawn]:
+            return draw_tokens(
+                reading,
+                n_samples=n_samples,
+                longest=longest,
+                start=start,
+                stop=stop,
+                seed=options.seed,
+                temperature=options.temperature,
+                **options.filters,
+            )
+
+        if options.no_cache or options.filters or options.temperature < COLDEST_IN_SINGLE:
+            drawn = draw(model.reading(is_cached=not options.no_cache))
+        else:
+            try:
+                drawn = draw(model.sampling_reading())
+            except ImpreciseScores:
+                drawn = draw(model.reading())
     decode = model.vocabulary.decode
     if model.is_list:
         return tuple(describe_items(track(drawn), decode, prompt, model.known.items))
