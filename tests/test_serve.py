@@ -27,6 +27,7 @@ from pellucid.cli import main
 from pellucid.data import open_data
 from pellucid.data.options import DataOptions
 from pellucid.errors import PellucidError
+from pellucid.http.door import Door
 from pellucid.http.server import open_listener
 from pellucid.serve import app as serve_app
 from pellucid.serve.app import Service, build_server
@@ -357,6 +358,15 @@ def test_a_crowd_is_answered_or_told_to_come_back(writer):
     assert {status for status, _ in answers} <= {200, 429}
     assert all((status == 429) == (after >= 1) for status, after in answers)
     assert len(answers) == 700
+
+
+def test_health_is_told_when_all_else_is_full(names, monkeypatch):
+    doors = []
+    monkeypatch.setattr(serve_app, "Door", lambda app, rules: doors.append(Door(app, rules)) or doors[-1])
+    with serving_run(names) as (address, _):
+        doors[0]._under_way = doors[0].rules.in_flight
+        assert httpx.get(f"{address}/v1/models").status_code == 429
+        assert httpx.get(f"{address}/health").status_code == 200
 
 
 def test_few_open_files_allow_few_connections(monkeypatch):

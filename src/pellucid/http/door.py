@@ -92,6 +92,7 @@ class DoorRules:
     is_open: paths that hold nothing of anyone's and need no key, such as a page without data.
     body_bytes: the longest body by path; octets: the paths that take `application/octet-stream` besides JSON.
     in_flight: how many requests may be worked on at once.
+    is_never_full: paths that are answered beyond that, such as the one that says whether the server is well.
     """
 
     host: str
@@ -102,6 +103,7 @@ class DoorRules:
     body_bytes: Callable[[str], int] = lambda path: 1 << 20
     takes_octets: Callable[[str], bool] = lambda path: False
     in_flight: int = 64
+    is_never_full: Callable[[str], bool] = lambda path: False
 
     @classmethod
     def of(cls, listener: socket.socket, names: Iterable[str] = (), **choices: object) -> "DoorRules":
@@ -204,7 +206,7 @@ class Door:
             self._check_origin(scope, headers, hosts[0])
             or self._check_key(headers, path)
             or self._check_body(headers, method, path)
-            or self._check_room()
+            or self._check_room(path)
         )
 
     def _check_origin(self, scope: Scope, headers: RequestHeaders, host: str) -> Refusal | None:
@@ -238,8 +240,8 @@ class Door:
             return _too_long(self.rules.body_bytes(path))
         return None
 
-    def _check_room(self) -> Refusal | None:
-        if self._under_way >= self.rules.in_flight:
+    def _check_room(self, path: str) -> Refusal | None:
+        if self._under_way >= self.rules.in_flight and not self.rules.is_never_full(path):
             return Refusal(429, "too much is asked for at once", fix="Try again in a second")
         return None
 

@@ -242,6 +242,7 @@ def build_server(service: Service, listener: Listener) -> HttpServer:
         is_open=lambda path: path == "/health",
         body_bytes=lambda path: PREDICTION_BYTES if path == "/v1/predict" else COMPLETION_BYTES,
         in_flight=options.batch + options.queue + 64,
+        is_never_full=lambda path: path == "/health",
     )
     app: ASGIApp = CountedAnswers(Door(service.app(), rules), service.metrics, PATHS.__contains__)
     limits = Limits(
