@@ -36,11 +36,11 @@ def choose_question(rng: random.Random) -> Question:
     posted = {
         "/api/derive": {"expression": "tanh(x*w + b)^2 / y", "values": {"x": temperature, "w": 2, "b": 0.5, "y": 3}},
         "/api/speak/tree": {"run": RUN, "prompt": text[:3], "temperature": temperature, "beam": rng.choice([0, 0, 3])},
-        "/api/speak/samples": {"run": RUN, "prompt": text[:2], "seed": rng.randrange(1000), "count": 2},
         "/api/speak/surprise": {"runs": [RUN], "text": text},
+        "/api/speak/nothing": {"run": text},
+        "/api/speak/samples": {"run": RUN, "prompt": text[:2], "seed": rng.randrange(1000), "count": 2},
         "/api/xray": {"model": f"nn.Sequential(nn.Linear(8, {rng.randrange(1, 99)}), nn.ReLU())"},
         "/api/train/preview": {"where": "folder", "name": "own.txt"},
-        "/api/speak/nothing": {"run": text},
     }
     got = (
         *(
@@ -49,19 +49,24 @@ def choose_question(rng: random.Random) -> Question:
             "/static/vendor/uplot.js",
             "/api/home",
             f"/api/runs/{RUN}",
-            "/api/lessons",
+            "/%00",
+            "/api/runs/..%2f..",
+        ),
+        *(f"/api/runs/{RUN}/files/run.json", f"/api/runs/{text}", f"/api/runs/{RUN}/events", "/api/lessons"),
+        *(
+            f"/api/runs/{RUN}/modules?text={text}",
+            f"/api/runs/{RUN}/figures/attention-maps?input={text}",
             "/api/claims",
         ),
-        *(f"/api/runs/{RUN}/files/run.json", f"/api/runs/{RUN}/events", f"/api/runs/{RUN}/modules?text={text}"),
-        *(f"/api/runs/{RUN}/figures/attention-maps?input={text}", f"/api/runs/{text}", "/api/runs/..%2f..", "/%00"),
     )
-    chance = rng.random()
-    if chance < 0.01:
+    # What takes long is rare, so that a million requests take hours and not days.
+    chance, is_long = rng.random(), rng.random() < 0.03
+    if chance < 0.005:
         return "POST", f"/api/upload?name={text}.txt", text.encode() * 20
-    if chance < 0.4:
-        path = rng.choice(list(posted))
+    if chance < 0.3:
+        path = rng.choice(list(posted)[4:] if is_long else list(posted)[:4])
         return "POST", path, json.dumps(posted[path]).encode()
-    return "GET", rng.choice(got[:4]) if chance < 0.85 else rng.choice(got), None
+    return "GET", rng.choice(got[9:] if is_long else got[:9]), None
 
 
 class Soaker(threading.Thread):
