@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pellucid.decoding import tree
 from pellucid.decoding.novelty import Known, edit_distances, longest_copied
 from pellucid.decoding.sampling import FromContexts, draw_tokens, sampling_probabilities
 from pellucid.errors import PellucidError
@@ -177,3 +178,16 @@ def test_where_a_sample_is_found():
     assert (found.where, found.nearest, found.distance, found.copied) == ("new", "emma", 1, "emm")
     assert known.novelty("emma").distance == 0
     assert Known([]).novelty("x").nearest == ""
+
+
+def test_remembered_scores_of_few_symbols_are_bounded_by_what_they_take(monkeypatch):
+    """A row of two numbers takes the memory of a hundred: counted by its numbers alone it took many times the limit."""
+    monkeypatch.setattr(tree, "MOST_NUMBERS", 1_020)
+    remembered = tree.RememberedScores(lambda rows: np.zeros((len(rows), 2)))
+    remembered(np.arange(10)[:, None])
+    remembered(np.arange(10, 20)[:, None])
+    assert remembered.n_asked == 20
+    remembered(np.arange(10, 20)[:, None])
+    assert remembered.n_asked == 20  # the last ten are there
+    remembered(np.arange(1)[:, None])
+    assert remembered.n_asked == 21  # the first ten are not

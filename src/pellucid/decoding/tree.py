@@ -21,7 +21,8 @@ from pellucid.decoding.sampling import (
 )
 from pellucid.records import BeamLevel, BeamNode, BeamTree, TreeBranch, TreeLevel
 
-MOST_NUMBERS = 32 << 20  # that are remembered: a quarter of a gigabyte
+MOST_NUMBERS = 8 << 20  # that are remembered: 64 MB
+BESIDE_A_ROW = 100  # numbers' worth of memory that a remembered row takes beside its own
 Show = Callable[[int], str]
 
 
@@ -54,7 +55,7 @@ class RememberedScores:
         found = np.stack([self._known[key] for key in keys])
         for key in keys:
             self._known.move_to_end(key)
-        while len(self._known) * found.shape[1] > MOST_NUMBERS:
+        while len(self._known) * (found.shape[1] + BESIDE_A_ROW) > MOST_NUMBERS:
             self._known.popitem(last=False)
         return found
 
