@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -347,6 +347,7 @@ class SequenceTask(Task):
         n_rows = max(1, round(n_predicted / self.n_train * self.max_batch_size))
         drawn = make_batches(self.sides.train, n_rows, self.context, seed=0, by_length=False, counted=self._counted)
         rows = drawn.rows(1)
+        collate: Callable[[Ints], Batch]
         if isinstance(drawn, ListBatches):
             passes, collate = list(_sorted_rows(drawn.items, rows, most_tokens)), drawn.items.collate
             n_tokens = int(drawn.items.lengths[rows].sum())
