@@ -417,6 +417,15 @@ def test_an_encoder_labels_as_megatron_bert(folder, run, options, says):
         assert check_labels(opened, Path(made.folder)).largest_difference > 1e-4
 
 
+def test_a_vit_becomes_a_graph_in_a_process_of_its_own(folder):
+    """torch takes `len` of a tensor for a constant, unless an earlier graph of the same process taught it better."""
+    pytest.importorskip("onnxruntime")
+    train("digits", model="vit", size="tiny", steps=1, name="patches")
+    words = [sys.executable, "-m", "pellucid", "export", "patches", "--to", "onnx"]
+    done = subprocess.run(words, capture_output=True, encoding="utf-8", cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_of_a_vit_does_not_fit_is_named(folder):
     train("digits", model="vit", size="tiny", steps=1, name="patched")
     with pytest.raises(PellucidError, match="a hidden layer of 16 between its class token and its scores"):

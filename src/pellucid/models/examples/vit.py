@@ -142,7 +142,7 @@ class ViT(ExampleModel):
         """What the first block reads: (batch, channels, height, width) -> (batch, 1 + patches, width)."""
         require_size(numbers, (self.config.numbers[0], 1, 1), or_larger=True)
         vectors = self.patches(numbers)
-        stream = torch.cat([self.class_token.expand(len(vectors), 1, -1), vectors], dim=1)
+        stream = torch.cat([self.class_token.expand(vectors.shape[0], 1, -1), vectors], dim=1)
         where = self.where(grid_of(numbers.shape[2], numbers.shape[3], self.config.patch))
         placed: Tensor = self.dropout(stream if where is None else stream + where)
         return placed

@@ -217,6 +217,6 @@ class Wavenet(WindowModel):
     def of_windows(self, windows: Tensor) -> Tensor:
         x = self.embedding(windows)
         for layer in self.layers:
-            x = layer(x.reshape(len(x), x.shape[1] // 2, -1))
+            x = layer(x.reshape(x.shape[0], x.shape[1] // 2, -1))
         scores: Tensor = self.head(x[:, 0])
         return scores
