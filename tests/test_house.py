@@ -222,6 +222,7 @@ FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "yaml", "tarfile", "subproce
 MAY_IMPORT_BESIDES = {
     "pellucid.inspection.sandbox": {"subprocess"},
     "pellucid.api.processes": {"subprocess"},
+    "pellucid.api.exports": {"subprocess"},
     "pellucid.http.server": {"socket"},
     "pellucid.http.door": {"socket"},
     "pellucid.lab.app": {"socket"},

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from trust.door_matrix import all_rows, compare
 from trust.lab_door import SHORT, attack
 
 import pellucid
+from pellucid.api import exports
 from pellucid.api.numbers import NetworkNumbers
 from pellucid.api.preview import preview_data
 from pellucid.api.processes import TrainingProcesses
@@ -328,6 +330,75 @@ def test_pages_have_no_inline_script_and_load_nothing_from_elsewhere():
         # Markup is set in one place alone: the graph, which the server makes of escaped text.
         assert text.count("dangerouslySetInnerHTML") == (1 if path.name == "graph.js" else 0), path.name
         assert "innerHTML =" not in text
+
+
+# Exports
+
+
+def wait_for_export(visitor: Visitor, run: str, to: str) -> dict[str, Any]:
+    while True:
+        found = next(one for one in visitor.get(f"/api/runs/{run}/exports")["exports"] if one["to"] == to)
+        if found["state"] != "running":
+            return dict(found)
+        time.sleep(0.1)
+
+
+def test_an_export_is_the_commands_and_comes_as_one_zip(visitor, pellucid):
+    assert visitor.ask("GET", "/api/runs/small/exports/torch.zip")[0] == 404
+    code, begun, _ = visitor.ask("POST", "/api/runs/small/exports", {"to": "torch"})
+    assert (code, begun["state"]) == (202, "running")
+    code, said, _ = visitor.ask("POST", "/api/runs/small/exports", {"to": "onnx"})  # one at a time
+    assert (code, said["error"]["what"]) == (400, "small is being exported to torch")
+    made = wait_for_export(visitor, "small", "torch")
+    assert (made["state"], made["problem"]) == ("finished", "")
+
+    code, content, headers = visitor.ask("GET", "/api/runs/small/exports/torch.zip")
+    assert (code, headers["content-disposition"]) == (200, 'attachment; filename="small-torch.zip"')
+    assert "sandbox" in headers["content-security-policy"]
+    assert len(content) == made["n_bytes"]
+    files = zipfile.ZipFile(io.BytesIO(content))
+    assert {Path(name).name for name in files.namelist()} >= {"model.py", "weights.safetensors", "sample.py"}
+    assert {Path(name).parent.as_posix() for name in files.namelist()} == {"small-torch"}
+
+    said = pellucid("export", "small", "--to", "torch", "--out", "by-hand", "--json", cwd=visitor.folder).stdout
+    assert made["check"] == json.loads(said)["check"]
+    assert made["check"]["n_inputs"] == 100
+    assert f"{made['check']['largest_difference']:.1e} at most" in made["says"]
+    for name in ("model.py", "weights.safetensors", "sample.py"):
+        assert files.read(f"small-torch/{name}") == (visitor.folder / "by-hand" / name).read_bytes()
+    assert not list((visitor.lab.kept / "exports").glob(".tmp-*"))
+
+
+def test_an_export_that_cannot_be_says_why_in_the_commands_words(visitor, pellucid):
+    words = ("export", "small", "--to", "gguf", "--json")
+    refused = pellucid(*words, cwd=visitor.folder)
+    assert refused.returncode == 2
+    error = json.loads(refused.stderr)["error"]
+    visitor.post("/api/runs/small/exports", {"to": "gguf"})
+    made = wait_for_export(visitor, "small", "gguf")
+    assert (made["state"], made["problem"]) == ("refused", f"{error['what']}. {error['fix']}.")
+    assert visitor.ask("GET", "/api/runs/small/exports/gguf.zip")[0] == 404
+
+
+@pytest.mark.parametrize("name", ["..", "..%2f..", "small%2f..", "none", "small%00", ".lab"])
+def test_no_export_leads_elsewhere(visitor, name):
+    assert visitor.ask("POST", f"/api/runs/{name}/exports", {"to": "torch"})[0] in (400, 404)
+    assert visitor.ask("GET", f"/api/runs/{name}/exports/torch.zip")[0] in (400, 404)
+    for to in ("../../words.txt", "..%2f..", "pickle", "", "torch/../../x"):
+        assert visitor.ask("POST", "/api/runs/small/exports", {"to": to})[0] == 400
+        assert visitor.ask("GET", f"/api/runs/small/exports/{quote(to)}.zip")[0] == 404
+
+
+def test_exports_are_bounded(visitor, monkeypatch, tmp_path):
+    monkeypatch.setattr(exports, "MOST_WEIGHTS", 10)
+    code, said, _ = visitor.ask("POST", "/api/runs/small/exports", {"to": "torch"})
+    assert (code, "too much for one zip file" in said["error"]["what"]) == (400, True)
+    monkeypatch.setattr(exports, "MOST_KEPT", 25)
+    for age, name in enumerate(("new", "newer-than-old", "old")):
+        (tmp_path / f"{name}.zip").write_bytes(bytes(10))
+        os.utime(tmp_path / f"{name}.zip", (1e9 - age, 1e9 - age))
+    exports.ExportProcesses(tmp_path, tmp_path)._drop_oldest()
+    assert {path.stem for path in tmp_path.iterdir()} == {"new", "newer-than-old"}
 
 
 # Numbers

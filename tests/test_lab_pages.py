@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -365,6 +366,17 @@ def test_a_run_of_the_terminal_is_live_here_and_its_numbers_are_the_terminals(vi
         expect(page.get_by_test_id("value")).to_have_text(f"{derived['outputs']['output']:g}")
         for name, slope in derived["gradients"]["output"].items():
             expect(page.get_by_role("row", name=re.compile(f"^{name} "))).to_contain_text(f"{slope:g}")
+
+        # Exported from the page: what was measured, and one file to take along.
+        visitor.go(page, "run/short/export")
+        page.get_by_role("button", name="Export to torch").click()
+        expect(page.get_by_text(re.compile(r"^Checked on 100 inputs: .* differ by \S+ at most"))).to_be_visible()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download the zip").click()
+        with zipfile.ZipFile(download.value.path()) as zipped:
+            assert "short-torch/model.py" in zipped.namelist()
+        page.get_by_role("button", name="Export to gguf").click()
+        expect(page.get_by_role("alert")).to_contain_text("no place for counts")
 
         for tab in ("learning", "inside", "mistakes", "numbers", "doctor", "report", "export"):
             visitor.go(page, f"run/short/{tab}")

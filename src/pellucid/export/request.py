@@ -18,14 +18,14 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import OPENED
 from pellucid.models.counting import COUNT_MODELS
 from pellucid.options import check_options, option
-from pellucid.records import Export, ExportCheck, Statement, WrittenFile, make_note
+from pellucid.records import EXPORT_FORMATS, Export, ExportCheck, Statement, WrittenFile, make_note
 from pellucid.runs import Run, open_run
 from pellucid.runs.disk import fsync_path, temporary_beside
 
 if TYPE_CHECKING:
     from pellucid.export.subject import Subject
 
-FORMATS = ("hf", "onnx", "gguf", "torch")
+FORMATS = EXPORT_FORMATS
 # What each needs beside pellucid itself; the extra of that name installs it.
 NEEDS = {"hf": ("transformers",), "onnx": ("onnx", "onnxscript", "onnxruntime"), "gguf": ("gguf",), "torch": ()}
 

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from pellucid.api.exports import ExportProcesses
 from pellucid.api.processes import TrainingProcesses
 from pellucid.http.answers import Refusal, build_app
 from pellucid.http.door import Door, DoorRules
@@ -62,12 +63,17 @@ class Lab:
     def trainings(self) -> TrainingProcesses:
         return TrainingProcesses(self.runs, self.kept)
 
+    @cached_property
+    def exports(self) -> ExportProcesses:
+        return ExportProcesses(self.runs, self.kept / "exports")
+
     def background(self, work: Callable[[], None]) -> None:
         """Begin something that takes long, such as a claim in processes of its own; nobody waits for it."""
         threading.Thread(target=work, daemon=True).start()
 
     def close(self) -> bool:
         """Let go of what waits, and give what is begun a moment to end; whether it did."""
+        self.exports.close()
         return not wait([*self.speak.close(), *self.measure.close()], ENDING_SECONDS).not_done
 
 
@@ -106,7 +112,7 @@ def _tag(content: bytes) -> str:
 
 def build_lab(lab: Lab, listener: socket.socket, names: Iterable[str] = ()) -> ASGIApp:
     """The app and its door. names: other hosts that the lab is called by, where it is open to a network."""
-    from pellucid.lab import runs, speaking, teaching, training
+    from pellucid.lab import exports, runs, speaking, teaching, training
 
     static = StaticFiles(files("pellucid.lab") / "static")
 
@@ -132,6 +138,7 @@ def build_lab(lab: Lab, listener: socket.socket, names: Iterable[str] = ()) -> A
         Route("/static/graph.css", graph_style),
         Route("/static/{path:path}", page_file),
         *runs.routes(lab),
+        *exports.routes(lab),
         *training.routes(lab),
         *speaking.routes(lab),
         *teaching.routes(lab),

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from pellucid.records.statements import Statement
 
+EXPORT_FORMATS = ("hf", "onnx", "gguf", "torch")
+
 
 class ExportCheck(NamedTuple):
     """What the other tool answered beside the network itself."""

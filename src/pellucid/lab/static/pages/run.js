@@ -1,6 +1,6 @@
 // One run: how it learns, what is inside, its mistakes, single numbers, the doctor, its report and its files.
 // @ts-check
-import { Code, ErrorNotice, Field, Picture, Table, Tabs, bytes, count, digits, duration, fixed, get, go, html, post, sentence, useAnswer, useEffect, useRef, useState } from "../kit.js";
+import { Code, ErrorNotice, Field, Picture, Table, Tabs, bytes, count, digits, duration, fixed, get, go, html, percent, post, sentence, useAnswer, useEffect, useRef, useState } from "../kit.js";
 import { Drop } from "../drop.js";
 import { useRun } from "../follow.js";
 import { Curves, blocks, together } from "../curves.js";
@@ -189,11 +189,26 @@ const range = (n) => Array.from({ length: Math.max(1, n) }, (_, i) => i + 1);
 function Mistakes({ ending, name }) {
   if (!ending) return html`<p class="quiet">It is known when the run has ended.</p>`;
   const { answers, figures } = ending;
-  if (!answers) return html`<p>${ending.accuracy}</p><p class="quiet">A model of a list or a text has no single right answer; the surprise of any text is under <a href=${`#/speak/${encodeURIComponent(name)}`}>Speak</a>.</p>`;
+  if (!answers) return html`<p>${ending.accuracy}</p>${ending.has_tokens ? html`<${TokenMistakes} name=${name} />` : html`<p class="quiet">A model that only counts learned nothing that could be looked at here; the surprise of any text is under <a href=${`#/speak/${encodeURIComponent(name)}`}>Speak</a>.</p>`}`;
   return html`<ul class="stack">${answers.lines.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul>
     ${answers.tables.map((/** @type {any} */ table) => html`<div class="sheet"><${Table} table=${table} label="Metrics" /></div>`)}
     <div class="pictures">${figures.mistakes.map((/** @type {string} */ figure) => html`<${Picture} key=${figure} src=${`/api/runs/${encodeURIComponent(name)}/figures/${figure}`} alt=${figure.replaceAll("-", " ")} />`)}</div>
     ${answers.examples ? html`<div class="sheet stack"><h2>Answers, one by one</h2><${Table} table=${answers.examples} label="Answers" /></div>` : null}`;
+}
+
+/** What surprised a network of a list or a text most, token by token. @param {{ name: string }} props */
+function TokenMistakes({ name }) {
+  const { answer, error, busy } = useAnswer((abort) => get(`/api/runs/${encodeURIComponent(name)}/mistakes`, {}, abort), [name]);
+  if (!answer) return html`<${ErrorNotice} error=${error} />${busy ? html`<p class="quiet" role="status">The network reads dev again.</p>` : null}`;
+  const noun = answer.kind === "list" ? "items" : "stretches";
+  return html`${answer.lines.map((/** @type {string} */ line) => html`<p>${line}</p>`)}
+    <section class="sheet stack"><h2>What surprised it most</h2>
+      <p class="quiet">The ${count(answer.parts.length)} ${noun} with the most nats a token. Under each token its surprise in nats, then the token that was likeliest in its place, where that is another.</p>
+      <ol class="stack">${answer.parts.map((/** @type {any} */ part) => html`<li class="stack"><p><b>${fixed(part.nats)}</b> nats a token, ${count(part.n_tokens)} tokens${part.n_before ? html`; after <code>${part.before}</code>, ${count(part.n_before)} ${part.n_before === 1 ? "token" : "tokens"} read before it` : null}${part.n_tokens > part.tokens.length ? `; the first ${count(part.tokens.length)}` : ""}</p>
+        <div class="surprise">${part.tokens.map((/** @type {any} */ one, /** @type {number} */ i) => html`<span class="letter over" key=${i} style=${{ "--heat": Math.min(1, one.nats / 6) }} title=${`${one.label}: ${fixed(one.nats, 3)} nats; likeliest ${one.likeliest_label} with ${percent(one.confidence)}`}><b>${one.label}</b><small>${fixed(one.nats, 2)}</small><small>${one.likeliest === one.token ? "✓" : one.likeliest_label}</small></span>`)}</div></li>`)}</ol></section>
+    <div class="two wide-right"><section class="sheet stack"><h2>Most often confused</h2><${Table} table=${answer.confusion_table} label="Most often confused" /></section>
+      <section class="section"><${Picture} svg=${answer.svg} alt="calibration of the likeliest token" /></section></div>
+    <p class="quiet">The same numbers in a terminal: <code>pellucid draw calibration ${name} --json</code>. The surprise of any text is under <a href=${`#/speak/${encodeURIComponent(name)}`}>Speak</a>.</p>`;
 }
 
 /** @param {{ ending: any, name: string, rest: string[], now: Followed, address: (id: string) => string }} props */
@@ -256,11 +271,49 @@ function Report({ ending, name }) {
     <iframe class="frame" src=${`${base}/report`} title="The report of this run" sandbox=""></iframe>`;
 }
 
+const FORMATS = /** @type {[string, string, string][]} */ ([
+  ["torch", "PyTorch", "the network's own source in one readable file, its weights and a script; pellucid is not needed"],
+  ["onnx", "ONNX", "one graph for ONNX Runtime, with the preparation of its inputs inside"],
+  ["hf", "Hugging Face", "a folder that transformers loads without code of ours"],
+  ["gguf", "GGUF", "one file for llama.cpp and Ollama"],
+]);
+
 /** @param {{ ending: any, name: string }} props */
 function Export({ ending, name }) {
+  const base = `/api/runs/${encodeURIComponent(name)}`;
+  const [known, setKnown] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [isAlone, setIsAlone] = useState(false);
+  const busy = known?.exports.find((/** @type {any} */ one) => one.state === "running");
+  useEffect(() => {
+    const abort = new AbortController();
+    const timer = setTimeout(() => get(`${base}/exports`, {}, abort.signal).then(setKnown, (problem) => abort.signal.aborted || setError(problem)), busy ? 700 : 0);
+    return () => { clearTimeout(timer); abort.abort(); };
+  }, [name, busy ? known : null]);
   if (!ending) return html`<p class="quiet">There is something to take along when the run has ended.</p>`;
-  return html`<p>Everything of a run is a file of its folder; nothing is pickled.</p>
+  const begin = (/** @type {string} */ to) => post(`${base}/exports`, { to, network_only: isAlone })
+    .then((job) => { setError(null); setKnown((/** @type {any} */ now) => ({ ...now, exports: [...now.exports.filter((/** @type {any} */ one) => one.to !== to), job] })); }, setError);
+  return html`<p>For other tools: each is written in a process of its own, loaded with the other tool and compared with the network before it is called done.</p>
+    <${ErrorNotice} error=${error} />
+    ${known?.has_counts ? html`<label class="row"><input type="checkbox" checked=${isAlone} onChange=${(/** @type {any} */ event) => setIsAlone(event.target.checked)} /><span>Leave the counts out (<code>--network-only</code>); what that costs is told</span></label>` : null}
+    <div class="cards">${FORMATS.map(([to, title, what]) => html`<${ExportCard} key=${to} to=${to} title=${title} what=${what} base=${base} busy=${busy} begin=${begin}
+      job=${known?.exports.find((/** @type {any} */ one) => one.to === to)} />`)}</div>
+    <h2>The files of the run itself</h2>
+    <p>Everything of a run is a file of its folder; nothing is pickled.</p>
     <div class="sheet"><div class="scroll"><table><thead><tr><th scope="col">file</th><th scope="col">what it holds</th><th scope="col" class="right">size</th></tr></thead><tbody>
     ${ending.files.map((/** @type {any} */ one) => html`<tr><th scope="row"><a href=${`/api/runs/${encodeURIComponent(name)}/files/${one.name}`} download>${one.name}</a></th><td>${one.what}</td><td class="right">${bytes(one.n_bytes)}</td></tr>`)}</tbody></table></div></div>
-    <p class="quiet">For other tools, in a terminal: <code>pellucid export ${name} --to onnx</code>, <code>--to hf</code>, <code>--to gguf</code> or <code>--to torch</code>; each is loaded there and compared before it is called done.</p>`;
+    <p class="quiet">The same in a terminal: <code>pellucid export ${name} --to onnx</code>, <code>--to hf</code>, <code>--to gguf</code> or <code>--to torch</code>.</p>`;
+}
+
+/** @param {{ to: string, title: string, what: string, base: string, busy: any, begin: (to: string) => void, job: any }} props */
+function ExportCard({ to, title, what, base, busy, begin, job }) {
+  return html`<section class="sheet stack" aria-label=${title}><div class="head-row"><h2>${title}</h2>
+      <button type="button" disabled=${Boolean(busy)} onClick=${() => begin(to)}>${job?.state === "running" ? "Exporting …" : `Export to ${to}`}</button></div>
+    <p class="quiet">${sentence(what)}.</p>
+    ${job?.state === "running" ? html`<p role="status">Writing and checking, ${duration(job.seconds)} so far.</p>` : null}
+    ${job?.state === "refused" ? html`<p class="notice error" role="alert">${job.problem}</p>` : null}
+    ${job?.state === "finished" ? html`<p class="notice good" role="status">${job.says}</p>${job.notes.map((/** @type {string} */ note) => html`<p class="notice">${sentence(note)}</p>`)}
+      <p><a class="button" href=${`${base}/exports/${to}.zip`} download>Download the zip (${bytes(job.n_bytes)})</a></p>
+      <details><summary>${count(job.files.length)} files, and how to use them</summary><ul class="stack">${job.files.map((/** @type {any} */ one) => html`<li><code>${one.name}</code> <small>${bytes(one.n_bytes)}</small></li>`)}</ul>
+        <pre class="said" tabindex="0">${job.use.join("\n")}</pre></details>` : null}</section>`;
 }
