@@ -178,7 +178,8 @@ def _report_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
         seed = options.chosen_seed
         with train_small_run(SMALL_MLP, seed) as (report, _):
             return Measured(report, (_no_run_named(SMALL_MLP, "names", seed),))
-    report = _open_run(options).report()
+    run = _open_run(options)
+    report = run.report()
     if report.is_counted and card.needs is not Ladder:
         raise PellucidError(
             f"{report.name} is a run of {report.network.name}, which only counts: nothing was learned that "
@@ -186,6 +187,10 @@ def _report_of_run(card: FigureCard[Any], options: DrawOptions) -> Measured:
             fix=f"Draw ladder of it, or bigram-matrix of {report.data.source}",
         )
     note = make_note("drawn-of-run", run=report.name, model=report.network.name, description=report.data.description)
+    if card.takes_tokens and run.kind in ("list", "text"):
+        from pellucid.training.inference.token_mistakes import measure_token_mistakes
+
+        return Measured(measure_token_mistakes(run), (note,))
     return Measured(report, (note,))
 
 

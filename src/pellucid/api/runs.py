@@ -276,6 +276,7 @@ def describe_ending(run: Run) -> dict[str, Any]:
         "start": start_words(report.start),
         "forecast": forecast_words(report),
         "accuracy": accuracy_words(report.ladder, report.rung),
+        "has_tokens": run.kind in ("list", "text") and not report.is_counted,
         "ladder": plain_table(ladder_table(report.ladder)),
         "findings": [
             {

@@ -10,6 +10,8 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.records import as_plain
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pellucid.api.speak import Speaker
     from pellucid.autograd.expression import Program
     from pellucid.figures.picture import Picture
@@ -300,4 +302,32 @@ def plain_surprise(name: str, speaker: Speaker, text: str) -> dict[str, Any]:
         "surprises": as_plain(scored.surprises),
         "nats": nats,
         "mean": nats / max(1, len(scored.surprises)),
+    }
+
+
+def plain_token_mistakes(run: str | Path) -> dict[str, Any]:
+    """What a run's network of a list or a text gets wrong on dev, with the picture of its calibration."""
+    from pellucid.figures.drawings.calibration import draw_calibration
+    from pellucid.figures.tables import plain_table
+    from pellucid.figures.words.answers import token_confusion_table, token_mistake_lines
+    from pellucid.figures.words.notation import token_label
+    from pellucid.runs import open_run
+    from pellucid.training.inference.token_mistakes import measure_token_mistakes
+
+    seen = measure_token_mistakes(open_run(run))
+    return {
+        **as_plain(seen),
+        "lines": token_mistake_lines(seen),
+        "parts": [
+            {
+                **as_plain(part),
+                "tokens": [
+                    {**as_plain(one), "label": token_label(one.token), "likeliest_label": token_label(one.likeliest)}
+                    for one in part.tokens
+                ],
+            }
+            for part in seen.parts
+        ],
+        "confusion_table": plain_table(token_confusion_table(seen.confusions)),
+        "svg": page_svg(draw_calibration(seen)),
     }

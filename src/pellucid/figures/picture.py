@@ -55,6 +55,7 @@ class FigureCard(Generic[Seen]):
     needs: type[Seen]  # the record; whoever wants the picture measures one
     draw: Callable[[Seen], Picture]
     options: tuple[str, ...] = ()  # of `draw`, such as word, that mean something here
+    takes_tokens: bool = False  # of a run of a list or a text, it is drawn from TokenMistakes in place of the report
 
 
 def all_figures() -> dict[str, FigureCard[Any]]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.5  # between two looks at a run's folder
 STILL_SECONDS = 15.0  # after which a line is sent even where nothing is new, so that a client that left is noticed
+MOST_KEPT = 4  # networks with their numbers, and what was measured of runs
 MOST_POINTS = 3_000  # of a curve that are told at once
 # A picture may hold styles of its own and nothing else; a file is never shown in our name.
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
@@ -35,6 +36,7 @@ DRAWN_WITH = ("input", "layer", "head", "least")
 
 def routes(lab: Lab) -> list[BaseRoute]:
     numbers: OrderedDict[tuple[str, str], NetworkNumbers] = OrderedDict()
+    measured: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
     followers: dict[str, SharedFollower] = {}
 
     def folder_of(request: Request) -> Path:
@@ -95,13 +97,30 @@ def routes(lab: Lab) -> list[BaseRoute]:
 
         return await lab.measure.do(work)
 
+    async def mistakes(request: Request) -> Response:
+        path = folder_of(request)
+
+        def work() -> Response:
+            from pellucid.api.views import plain_token_mistakes
+
+            # It takes seconds, and a run that has ended stays what it is until it is trained again.
+            key = (str(path), run_file(path, "finished.json").stat().st_mtime_ns)
+            if key not in measured:
+                measured[key] = plain_token_mistakes(path)
+                while len(measured) > MOST_KEPT:
+                    measured.popitem(last=False)
+            measured.move_to_end(key)
+            return json_answer(measured[key])
+
+        return await lab.measure.do(work, key=f"mistakes {path.name}")
+
     def network(path: Path, text: str) -> NetworkNumbers:
         from pellucid.api.numbers import NetworkNumbers
 
         key = (str(path), text)
         if key not in numbers:
             numbers[key] = NetworkNumbers(path, text)
-            while len(numbers) > 4:
+            while len(numbers) > MOST_KEPT:
                 numbers.popitem(last=False)
         numbers.move_to_end(key)
         return numbers[key]
@@ -136,6 +155,7 @@ def routes(lab: Lab) -> list[BaseRoute]:
         Route("/api/runs/{name}/files/{file}", file),
         Route("/api/runs/{name}/report", report),
         Route("/api/runs/{name}/doctor", examine, methods=["POST"]),
+        Route("/api/runs/{name}/mistakes", mistakes),
         Route("/api/runs/{name}/modules", modules),
         Route("/api/runs/{name}/numbers", module),
         Route("/api/runs/{name}/unit", unit),

@@ -34,6 +34,51 @@ class Calibration(NamedTuple):
     error: float  # the mean distance between confidence and share right, weighted by n ("expected calibration error")
 
 
+class PredictedToken(NamedTuple):
+    """A token of a list or a text, and what a network thought likeliest in its place."""
+
+    token: str
+    nats: float  # its surprise
+    likeliest: str
+    confidence: float  # the probability of the likeliest
+
+
+class SurprisingPart(NamedTuple):
+    """An item of a list, or a stretch of a text, token by token."""
+
+    before: str  # of a text, what stands before it, as far as it is told
+    n_before: int  # tokens before it that the network has read
+    nats: float  # a token, in the mean over all of its tokens
+    n_tokens: int  # that it has
+    tokens: tuple[PredictedToken, ...]  # the first of them, where there are very many
+
+
+class TokenConfusion(NamedTuple):
+    """How often one token was the likeliest where another was true."""
+
+    truth: str
+    likeliest: str
+    n: int
+    of: int  # times that the true one stands there at all
+
+
+class TokenMistakes(NamedTuple):
+    """What a network of a list or a text gets wrong on dev, and whether it is as often right as it says."""
+
+    run: str
+    network: str
+    source: str
+    kind: str  # list or text
+    n_tokens: int  # of dev that all of this is about
+    n_side: int  # that dev has
+    n_read_at_once: int  # items, or windows of a text
+    nats: float  # in the mean over the tokens
+    share_right: float  # of the tokens, those that were the likeliest
+    parts: tuple[SurprisingPart, ...]  # the most surprising first
+    confusions: tuple[TokenConfusion, ...]  # the most frequent first
+    calibration: Calibration  # of the likeliest token
+
+
 class Gain(NamedTuple):
     """What a model earns over another on the same examples of a side, with its 95 % interval."""
 

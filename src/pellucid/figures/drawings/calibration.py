@@ -6,16 +6,21 @@ from pellucid.errors import PellucidError
 from pellucid.figures.charts.panel import BOTTOM, LEFT, Axis, Panel
 from pellucid.figures.charts.svg import BLUE, QUIET, line_key, move_marks, svg_text
 from pellucid.figures.picture import FigureCard, Picture, picture
-from pellucid.figures.words.answers import calibration_words, judged_words
+from pellucid.figures.words.answers import calibration_words, judged_words, token_mistake_lines
 from pellucid.figures.words.notation import count_of
-from pellucid.records import ConfidenceBin, TrainingReport
+from pellucid.records import Calibration, ConfidenceBin, TokenMistakes, TrainingReport
 
 SIDE, LOWER, BETWEEN, RIGHT, KEY = 480.0, 110.0, 26.0, 330.0, 34.0
 SURE = 1.96  # deviations of a normal around its mean that hold 95 %
 
 
-def draw_calibration(seen: TrainingReport) -> Picture:
-    """A dot for each bin of confidence, with how sure it is of itself; below, how many answers each bin holds."""
+def draw_calibration(seen: TrainingReport | TokenMistakes) -> Picture:
+    """A dot for each bin of confidence, with how sure it is of itself; below, how many answers each bin holds.
+
+    Of a list or a text an answer is the likeliest next token.
+    """
+    if isinstance(seen, TokenMistakes):
+        return _draw_bins(seen.calibration, seen.network, token_mistake_lines(seen)[0], "likeliest token")
     calibration = seen.answers.calibration if seen.answers else None
     bins = [each for each in calibration.bins if each.n] if calibration else []
     if calibration is None or not bins:
@@ -26,7 +31,14 @@ def draw_calibration(seen: TrainingReport) -> Picture:
             else f"the run {seen.name} gives no probabilities of classes, so how sure it was is not known",
             fix="Draw loss-curves, which every run has",
         )
-    x = Axis(0.0, 1.0, "confidence: the probability of the answer")
+    judged = judged_words(seen, sum([each.n for each in bins]))
+    return _draw_bins(calibration, seen.network.name, f"{judged}.", "answer")
+
+
+def _draw_bins(calibration: Calibration, network: str, judged: str, noun: str) -> Picture:
+    """judged: what the answers are about, in a sentence; noun: what an answer is."""
+    bins = [each for each in calibration.bins if each.n]
+    x = Axis(0.0, 1.0, f"confidence: the probability of the {noun}")
     right = Panel(x, Axis(0.0, 1.0, "share that is right"), SIDE, SIDE)
     right.line([(0.0, 0.0), (1.0, 1.0)], QUIET, width=2.0, dash="7 5", says="as often right as it says")
     for each in bins:
@@ -43,11 +55,11 @@ def draw_calibration(seen: TrainingReport) -> Picture:
     marks = [*key, *right.draw(0, KEY, has_numbers_below=False), *_bars(bins, most), *_notes(bins)]
     marks += below.draw(0, KEY + SIDE + BETWEEN)
     captions = [
-        f"{judged_words(seen, sum([each.n for each in bins]))}. " + calibration_words(calibration),
+        f"{judged} {calibration_words(calibration)}",
         "Below the dashed line it is surer than it is right, above it less sure. Bars through the dots: where the "
         "share may be with 95 % certainty, for so many answers.",
     ]
-    title = f"Is the {seen.network.name} as often right as it says?"
+    title = f"Is the {network} as often right as it says?"
     return picture(title, captions, marks, LEFT + SIDE + RIGHT, KEY + SIDE + BETWEEN + LOWER + BOTTOM)
 
 
@@ -99,4 +111,5 @@ FIGURE = FigureCard(
     summary="How often a run's network is right against how sure it says it is, and the number of answers of each.",
     needs=TrainingReport,
     draw=draw_calibration,
+    takes_tokens=True,
 )

@@ -10,7 +10,15 @@ from pellucid.data.kinds import KINDS
 from pellucid.errors import printable
 from pellucid.figures.tables import Cell, Part, Table, note_lines, right
 from pellucid.figures.words.ladder import models_table, shown_metrics
-from pellucid.figures.words.notation import chance_words, count_of, cut_end, is_share, metric_words, percent
+from pellucid.figures.words.notation import (
+    chance_words,
+    count_of,
+    cut_end,
+    is_share,
+    metric_words,
+    percent,
+    token_label,
+)
 from pellucid.figures.words.notes import note_sentences
 from pellucid.records import (
     AnsweredExample,
@@ -23,6 +31,8 @@ from pellucid.records import (
     MetricInterval,
     ModelMetrics,
     Predictions,
+    TokenConfusion,
+    TokenMistakes,
     TrainingReport,
 )
 
@@ -363,6 +373,26 @@ def calibration_words(calibration: Calibration) -> str:
         f"It was sure of {percent(sure)} on average and right in {percent(right)}; "
         f"among answers alike in confidence the two are {100 * calibration.error:.2f} points apart."
     )
+
+
+def token_mistake_lines(seen: TokenMistakes) -> list[str]:
+    """What was read, how surprising it was in the mean, and how often the likeliest token was the true one."""
+    unit = "item" if seen.kind == "list" else "window"
+    part = "all" if seen.n_tokens == seen.n_side else f"{seen.n_tokens:,} of"
+    right_words = f"the likeliest was the true one in {percent(seen.share_right)}"
+    return [
+        f"{seen.source}, {part} {count_of(seen.n_side, 'token')} of dev in {count_of(seen.n_read_at_once, unit)}.",
+        f"A token costs {seen.nats:.4f} nats in the mean; {right_words}.",
+    ]
+
+
+def token_confusion_table(confusions: Sequence[TokenConfusion]) -> Table:
+    """A row for each pair of tokens: the true one, the one that was likeliest in its place, and how often."""
+    made = Table("true", "likeliest", *right("times", "of the true one's"))
+    for one in confusions:
+        names = (token_label(one.truth), token_label(one.likeliest))
+        made.add(*names, f"{one.n:,}", f"{one.of:,}")
+    return made
 
 
 def confusion_table(confusion: Confusion) -> Table:
