@@ -191,3 +191,13 @@ def test_remembered_scores_of_few_symbols_are_bounded_by_what_they_take(monkeypa
     assert remembered.n_asked == 20  # the last ten are there
     remembered(np.arange(1)[:, None])
     assert remembered.n_asked == 21  # the first ten are not
+
+
+def test_remembered_scores_keep_only_themselves(monkeypatch):
+    """A row that was a view of its batch kept the whole batch alive, found by the lab's soak."""
+    monkeypatch.setattr(tree, "MOST_ROWS", 3)
+    remembered = tree.RememberedScores(lambda rows: np.zeros((len(rows), 5, 2))[:, -1])
+    assert remembered(np.arange(20)[:, None]).shape == (20, 2)
+    kept = list(remembered._known.values())
+    assert len(kept) == 3
+    assert all(row.base is None for row in kept)

@@ -22,6 +22,7 @@ from pellucid.decoding.sampling import (
 from pellucid.records import BeamLevel, BeamNode, BeamTree, TreeBranch, TreeLevel
 
 MOST_NUMBERS = 8 << 20  # that are remembered: 64 MB
+MOST_ROWS = 1 << 13  # of few symbols each: more than a page can ask for, and a few megabytes
 BESIDE_A_ROW = 100  # numbers' worth of memory that a remembered row takes beside its own
 Show = Callable[[int], str]
 
@@ -51,11 +52,12 @@ class RememberedScores:
         if missing:
             self.n_asked += len(missing)
             for key, row in zip(missing, self._scores(contexts[list(missing.values())]), strict=True):
-                self._known[key] = row
+                self._known[key] = row.copy()  # a view would keep all that was computed with it
         found = np.stack([self._known[key] for key in keys])
         for key in keys:
             self._known.move_to_end(key)
-        while len(self._known) * (found.shape[1] + BESIDE_A_ROW) > MOST_NUMBERS:
+        most = min(MOST_ROWS, MOST_NUMBERS // (found.shape[1] + BESIDE_A_ROW))
+        while len(self._known) > most:
             self._known.popitem(last=False)
         return found
 
