@@ -1,5 +1,6 @@
 """What counting reaches, beside the commands' own figures and by hand."""
 
+import itertools
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pellucid.data.options import DataOptions
 from pellucid.training.options import TrainOptions
 from pellucid.training.tasks import open_task
+from pellucid.training.tasks.baselines import ALIKE, TranslationMemory, _letter_pairs
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +48,18 @@ def test_item_by_item_gives_the_same_loss(task, baselines):
             result = one.evaluate(side)
             assert len(result.units.merits) == len(getattr(task.sides, f"{side}_items"))
             assert -result.units.merits.sum() / result.units.sizes.sum() == pytest.approx(result.loss)
+
+
+def test_the_sources_most_alike_are_those_that_sorting_all_would_give():
+    words = [
+        "".join(letters) for letters in itertools.product("abc", repeat=5)
+    ]  # with very many that are equally alike
+    memory = TranslationMemory([(word, word.upper()) for word in words[::2]], otherwise="?")
+    for source in words[1::20]:
+        pairs = _letter_pairs(source)
+        shared = [len(pairs & _letter_pairs(other)) for other in memory.sources]
+        likeness = [
+            n / (len(_letter_pairs(other)) + len(pairs)) for n, other in zip(shared, memory.sources, strict=True)
+        ]
+        all_sorted = sorted((-like, place) for place, like in enumerate(likeness) if like)
+        assert memory._alike(source).tolist() == [place for _, place in all_sorted[:ALIKE]]
