@@ -68,18 +68,19 @@ async def be_slow(lab: LabProcess, shape: str) -> None:
         async with asyncio.timeout(2 * ALL_GONE):
             await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", lab.port))
             reader, writer = await asyncio.open_connection(sock=raw, limit=2048)
-            if shape == "unread":
-                writer.write(lab.request("GET", "/static/vendor/uplot.js", "Connection: close"))
-                await asyncio.sleep(2 * ALL_GONE)
-            head = lab.request("POST", "/api/derive", "Content-Type: application/json", "Content-Length: 4000")
-            words = {"silent": b"", "headers": head, "body": head + b"{" * 4000}[shape]
-            at = len(head) if shape == "body" else 0
-            writer.write(words[:at])
-            while not reader.at_eof():
-                writer.write(words[at : at + 1])
-                at += 1
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(reader.read(2048), 0.5)
+            with contextlib.closing(writer):
+                if shape == "unread":
+                    writer.write(lab.request("GET", "/static/vendor/uplot.js", "Connection: close"))
+                    await asyncio.sleep(2 * ALL_GONE)
+                head = lab.request("POST", "/api/derive", "Content-Type: application/json", "Content-Length: 4000")
+                words = {"silent": b"", "headers": head, "body": head + b"{" * 4000}[shape]
+                at = len(head) if shape == "body" else 0
+                writer.write(words[:at])
+                while not reader.at_eof():
+                    writer.write(words[at : at + 1])
+                    at += 1
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(reader.read(2048), 0.5)
     raw.close()
 
 
