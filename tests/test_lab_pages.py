@@ -15,7 +15,13 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, Route, ViewportSize, expect
 
+import pellucid
+from pellucid.api.derive import derive
+from pellucid.api.speak import Speaker
+from pellucid.autograd.latex import derivation_latex
+from pellucid.figures.words.answers import token_mistake_lines
 from pellucid.runs import open_run
+from pellucid.training.inference.token_mistakes import measure_token_mistakes
 
 pytestmark = pytest.mark.browser
 
@@ -52,6 +58,8 @@ class LabProcess:
     def __init__(self, folder: Path) -> None:
         words = [sys.executable, "-m", "pellucid", "lab", "--no-open"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.folder = folder
+        self.cookies: list[Any] = []
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, encoding="utf-8", cwd=folder, env=environment)
         assert self.process.stdout
         found = re.search(r"http://\S+", self.process.stdout.readline())
@@ -84,8 +92,10 @@ class LabVisitor:
         page.on("console", lambda message: self._noticed(message.type, message.text))
         page.on("pageerror", lambda error: self.wrongs.append(f"error {error}"))
         context.on("request", lambda request: self._asked(request.url))
-        page.goto(lab.link)
+        context.add_cookies(lab.cookies)
+        page.goto(lab.base if lab.cookies else lab.link)
         expect(page).to_have_url(f"{lab.base}/")
+        lab.cookies = lab.cookies or context.cookies()  # the link works once
         return page
 
     def go(self, page: Page, hash_: str) -> None:
@@ -472,3 +482,145 @@ def test_a_wrong_inference_is_corrected_in_the_page(visitor: LabVisitor, folder:
         assert open_run(folder / "runs" / "as-text").data.tokens == "bytes"
     finally:
         lab.end()
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabProcess]:
+    """One lab with two small runs of words and one of a vit, for journeys that change nothing."""
+    folder, before = tmp_path_factory.mktemp("studied"), Path.cwd()
+    (folder / "words.txt").write_text("\n".join(NAMES))
+    Image.new("L", (8, 8), 200).save(folder / "bright.png")
+    os.chdir(folder)
+    try:
+        for name, steps in (("one", 40), ("two", 5)):
+            pellucid.train("words.txt", name=name, model="transformer", size="tiny", steps=steps, threads=1)
+        pellucid.train("digits", name="seer", model="vit", size="tiny", steps=2, threads=1)
+    finally:
+        os.chdir(before)
+    lab = LabProcess(folder)
+    yield lab
+    lab.end()
+
+
+def test_mistakes_and_calibration_of_a_list_are_the_commands_numbers(visitor: LabVisitor, studied: LabProcess):
+    seen = measure_token_mistakes(open_run(studied.folder / "runs" / "one"))
+    page = visitor.open(studied)
+    visitor.go(page, "run/one/mistakes")
+    expect(page.get_by_role("heading", name="What surprised it most")).to_be_visible()
+    for line in token_mistake_lines(seen):
+        expect(page.get_by_text(line)).to_be_visible()
+    worst = page.locator("#panel ol > li").first
+    expect(worst).to_contain_text(f"{seen.parts[0].nats:.4f} nats a token")
+    for place, token in zip(worst.locator(".letter").all(), seen.parts[0].tokens, strict=True):
+        likeliest = "✓" if token.likeliest == token.token else token.likeliest
+        assert place.inner_text().split() == [token.token, f"{token.nats:.2f}", likeliest]
+    first = page.get_by_role("region", name="Most often confused").get_by_role("row").nth(1)
+    told = seen.confusions[0]
+    assert first.inner_text().split() == [told.truth, told.likeliest, str(told.n), str(told.of)]
+    picture = page.get_by_role("img", name="calibration of the likeliest token")
+    expect(picture).to_be_visible()
+    drawn = page.evaluate("() => fetch('/api/runs/one/mistakes').then((answer) => answer.json())")["svg"]
+    assert f"{100 * seen.calibration.error:.2f} points apart" in " ".join(re.sub("<[^>]*>", " ", drawn).split())
+    for viewport, scheme in ((DESK, "light"), (PHONE, "dark")):
+        page.set_viewport_size(viewport)
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        visitor.check(page)
+
+
+def test_two_runs_are_surprised_side_by_side(visitor: LabVisitor, studied: LabProcess):
+    page = visitor.open(studied)
+    visitor.go(page, "speak/one")
+    page.get_by_label("Any text").fill("annas")
+    page.get_by_label("Beside it").select_option("two")
+    for name in ("one", "two"):
+        scored = Speaker(studied.folder / "runs" / name).score("annas")
+        said = f"{name}: {scored.nats / len(scored.surprises):.4f} nats a token, {scored.nats:.2f} in all"
+        expect(page.get_by_text(said)).to_be_visible()
+    expect(page.locator(".letter")).to_have_count(2 * len("annas·"))
+    second = page.locator(".surprise").nth(1).locator(".letter").first
+    second.click()
+    expect(page.get_by_text(re.compile(f"“a” after .*: {scored.surprises[0].nats:.3f} nats"))).to_be_visible()
+    visitor.check(page)
+
+
+def test_a_curve_is_looked_at_closely_and_whole_again(visitor: LabVisitor, studied: LabProcess):
+    """What stands at the left end of the curve tells what of it is shown."""
+    page = visitor.open(studied)
+    visitor.go(page, "run/one")
+    expect(page.get_by_role("heading", name="The ladder")).to_be_visible()
+    page.wait_for_function("() => [...document.images].every((one) => one.complete)")  # late ones move what is below
+    curve = page.get_by_role("img", name="Learning rate over steps")
+    curve.scroll_into_view_if_needed()
+    over = curve.locator(".u-over")
+    expect(over).to_be_visible()
+
+    def step_at(share: float) -> int:
+        box = over.bounding_box()
+        assert box
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        shown = curve.locator(".u-value").first
+        expect(shown).to_have_text(re.compile(r"^\d+$"))
+        return int(shown.inner_text())
+
+    log = (studied.folder / "runs" / "one" / "metrics.jsonl").read_text().splitlines()
+    last = json.loads(log[-1])["step"]  # it ends where dev no longer falls
+    assert (step_at(0.005), step_at(0.995)) == (1, last)
+    step_at(0.5)
+    page.mouse.down()
+    step_at(0.75)
+    page.mouse.up()
+    assert step_at(0.005) == pytest.approx(1 + 0.5 * (last - 1), abs=1)
+    assert step_at(0.995) == pytest.approx(1 + 0.75 * (last - 1), abs=1)
+    box = over.bounding_box()
+    assert box
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert (step_at(0.005), step_at(0.995)) == (1, last)
+
+
+def test_a_dropped_image_is_what_a_vit_looks_at(visitor: LabVisitor, studied: LabProcess):
+    page = visitor.open(studied)
+    visitor.go(page, "run/seer/inside")
+    picture = page.get_by_role("img", name="attention of the patches")
+    read = "(one) => fetch(one.src).then((answer) => answer.text())"
+    expect(picture).to_be_visible()
+    assert "the first image of digits" in page.evaluate(read, picture.element_handle())
+    place = page.locator(".drop")
+    place.scroll_into_view_if_needed()
+    box = place.bounding_box()
+    assert box
+    at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + 20}
+    data = {"items": [], "files": [str(studied.folder / "bright.png")], "dragOperationsMask": 1}
+    browser = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        browser.send("Input.dispatchDragEvent", {"type": kind, **at, "data": data})
+    expect(picture).to_have_attribute("src", re.compile("input=dropped"))
+    page.wait_for_function("(one) => one.complete && one.naturalWidth > 0", arg=picture.element_handle())
+    drawn = page.evaluate(read, picture.element_handle())
+    assert "bright.png" in drawn
+    assert "the first image of digits" not in drawn
+    visitor.check(page)
+
+
+def test_latex_is_copied_and_a_claim_is_run_to_its_end(visitor: LabVisitor, studied: LabProcess):
+    page = visitor.open(studied)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visitor.go(page, "derive")
+    page.get_by_label("Expression").fill("x^2*y")
+    for name, value in (("x", "3"), ("y", "2")):
+        page.get_by_label(name, exact=True).fill(value)
+    expect(page.get_by_test_id("value")).to_have_text("18")
+    page.get_by_text("LaTeX", exact=True).click()
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.get_by_text("Copied.")).to_be_visible()
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    assert copied == derivation_latex(derive("x^2*y", {"x": 3.0, "y": 2.0}).record)
+
+    visitor.go(page, "claims")
+    page.get_by_label("Search", exact=True).fill("dice-expected-49-24")
+    page.locator(".card").first.click()
+    page.get_by_role("button", name="Run it here").click()
+    expect(page.get_by_text(re.compile("^Run here in .*: the same verdict as the stored one"))).to_be_visible()
+    expect(page.get_by_role("button", name="Run it here")).to_be_enabled()
+    expect(page.get_by_role("region", name="Numbers").get_by_text("2.04167").first).to_be_visible()
+    visitor.check(page)
