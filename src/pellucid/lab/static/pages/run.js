@@ -295,7 +295,7 @@ function Export({ ending, name }) {
     .then((job) => { setError(null); setKnown((/** @type {any} */ now) => ({ ...now, exports: [...now.exports.filter((/** @type {any} */ one) => one.to !== to), job] })); }, setError);
   return html`<p>For other tools: each is written in a process of its own, loaded with the other tool and compared with the network before it is called done.</p>
     <${ErrorNotice} error=${error} />
-    ${known?.has_counts ? html`<label class="row"><input type="checkbox" checked=${isAlone} onChange=${(/** @type {any} */ event) => setIsAlone(event.target.checked)} /><span>Leave the counts out (<code>--network-only</code>); what that costs is told</span></label>` : null}
+    ${known?.has_counts ? html`<label class="check"><input type="checkbox" checked=${isAlone} onChange=${(/** @type {any} */ event) => setIsAlone(event.target.checked)} /><span>Leave the counts out (<code>--network-only</code>); what that costs is told</span></label>` : null}
     <div class="cards">${FORMATS.map(([to, title, what]) => html`<${ExportCard} key=${to} to=${to} title=${title} what=${what} base=${base} busy=${busy} begin=${begin}
       job=${known?.exports.find((/** @type {any} */ one) => one.to === to)} />`)}</div>
     <h2>The files of the run itself</h2>
