@@ -555,6 +555,18 @@ def test_a_training_is_a_process_that_can_be_stopped_and_gone_on_with(visitor):
     assert visitor.ask("POST", "/api/train/start", {"where": "comes", "name": "names", "run": "../x"})[0] == 400
 
 
+def test_a_training_takes_no_file_beside_the_data_for_a_module(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("torch", "json", "pellucid"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w').close()")
+    trainings = TrainingProcesses(tmp_path / "runs", tmp_path / "notes")
+    name = trainings.start("names", {"steps": 1, "size": "tiny", "threads": 1})
+    while trainings.ended_with(name) is None:
+        time.sleep(0.1)
+    assert trainings.ended_with(name) == 0, trainings.said(name)
+    assert not (tmp_path / "canary").exists()
+
+
 def test_a_damaged_run_is_told_and_hides_no_other(visitor):
     whole, broken = visitor.lab.runs / "small", visitor.lab.runs / "broken"
     shutil.copytree(whole, broken)

@@ -96,7 +96,7 @@ class TrainingProcesses:
         # A session of its own: neither the end of this process nor Ctrl-C in its terminal reaches it.
         try:
             self._started[name] = subprocess.Popen(
-                [sys.executable, "-m", "pellucid", *words],
+                [sys.executable, "-P", "-m", "pellucid", *words],  # -P: no file beside the data is taken for a module
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
