@@ -56,7 +56,10 @@ class LabProcess:
     def end(self) -> int:
         """Its exit code after SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        code = self.process.wait(60)
+        if self.process.stdout:
+            self.process.stdout.close()
+        return code
 
 
 async def be_slow(lab: LabProcess, shape: str) -> None:
