@@ -148,7 +148,7 @@ def generation_rows(found: Any) -> Iterator[Row]:
 
 def serve_rows(found: Any) -> Iterator[Row]:
     for n_clients, arms in found.items():
-        rates = {arm: [turn["tokens_per_second"] for turn in turns] for arm, turns in arms.items()}
+        rates = {arm: [turn["n_tokens"] / turn["cpu_seconds"] for turn in turns] for arm, turns in arms.items()}
         for arm, theirs in rates.items():
             if arm != "ours":
                 ratios = [a / b for a, b in zip(rates["ours"], theirs, strict=True)]
