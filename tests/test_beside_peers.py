@@ -53,6 +53,13 @@ def test_what_a_short_run_costs_is_read_as_its_benchmark_writes_it(table):
     assert shown["`train names --steps 200`: peak memory"] == "400.0 MB [400.0..400.0]"
 
 
+def test_what_serving_costs_is_read_as_its_benchmark_writes_it(table):
+    serve = importlib.import_module("serve")
+    turns = {name: [serve.Measured(s, 9.0, [0.1], 100)._asdict()] for name, s in (("ours", 1.0), ("peer", 4.0))}
+    (row,) = table.serve_rows({"64": turns})
+    assert (row.task, row.theirs, row.ours, row.middle) == ("serve 64 clients", "25 tokens/s", "100 tokens/s", 4)
+
+
 def test_the_page_names_every_row_in_which_a_peer_is_not_behind(table):
     slow = table.beside("a block", "GPT-2", [0.9, 0.8], [1.0, 1.0])
     fast = table.beside("counting", "nltk", [9.0, 8.0], [1.0, 1.0])
