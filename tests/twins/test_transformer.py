@@ -12,7 +12,7 @@ from pellucid.layers.attention import attend, attention_weights, join_heads, spl
 from pellucid.layers.feed_forward import squared_relu
 from pellucid.layers.positions import POSITIONS
 from pellucid.layers.positions.encodings import rotary_angles, rotate
-from pellucid.layers.row_attention import LONGEST_COMPILED, LONGEST_IN_TORCH, Rows, attend_rows, attend_short_rows
+from pellucid.layers.row_attention import LONGEST_COMPILED, LONGEST_IN_TORCH, TokenRows, attend_rows, attend_short_rows
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 
@@ -85,7 +85,7 @@ def test_rows_of_any_lengths_in_c_are_those_in_double_precision(
     slopes = torch.randn(sum(lengths), width, generator=chance)
     angles = rotary_angles(time, width // n_heads) if has_angles else None
     real = torch.cat([torch.arange(length) + row * time for row, length in enumerate(lengths)])
-    rows = Rows(len(lengths), time, real)
+    rows = TokenRows(len(lengths), time, real)
     asked = projected.clone().requires_grad_()
     found = attend_rows(asked, n_heads, angles, rows)
     found.backward(slopes)

@@ -58,7 +58,7 @@ def load(folder: str | Path = Path(__file__).parent) -> nn.Module:
 
 
 FUSED_KERNEL = '''
-def attend_rows(projected: Tensor, n_heads: int, angles: Tensor | None, rows: Rows | None = None) -> Tensor | None:
+def attend_rows(projected: Tensor, n_heads: int, angles: Tensor | None, rows: TokenRows | None = None) -> Tensor | None:
     """Training has a faster way for short rows; here torch's own kernel serves all."""
     return None
 '''
@@ -165,10 +165,10 @@ def _config_text(config: Any) -> str:
 def specialised(config: Any) -> dict[str, Instead]:
     """Functions whose answer follows from the config, or from nobody training it, as the file has them."""
     from pellucid.export.source import Instead
-    from pellucid.layers.row_attention import Rows
+    from pellucid.layers.row_attention import TokenRows
 
     encoding = {"build_positions": _one_encoding(config.positions)} if hasattr(config, "positions") else {}
-    return {"attend_rows": Instead(FUSED_KERNEL, (Rows,)), **encoding}
+    return {"attend_rows": Instead(FUSED_KERNEL, (TokenRows,)), **encoding}
 
 
 def _one_encoding(name: str) -> Instead:

@@ -1,7 +1,7 @@
 """Causal self-attention of the rows of a batch: no padding is computed, and rotary positions are part of it.
 
 Attention is all in a transformer that lets tokens meet. So a batch of rows of different lengths can go through it as
-its tokens alone, (n, width), if attention knows where each row begins (`Rows`).
+its tokens alone, (n, width), if attention knows where each row begins (`TokenRows`).
 
 `attend_rows` does that in one call of C, there and back, where a compiler was there at install: 128 names take a third
 of the time of the few products in torch that are its twin, and windows of 64 tokens 0.4 of the fused kernel's. Longer
@@ -32,7 +32,7 @@ LONGEST_IN_TORCH = 32  # and up to which it is slower than matrix products one a
 TILE, LANES = 4, 8  # tokens and positions that the compiled code works on at once
 
 
-class Rows(NamedTuple):
+class TokenRows(NamedTuple):
     """How the tokens of a batch stand: each row's from its first place on, and padding behind them."""
 
     batch: int
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
         return padded.flatten(0, 1).index_select(0, self.real)
 
 
-def attend_rows(projected: Tensor, n_heads: int, angles: Tensor | None, rows: Rows | None = None) -> Tensor | None:
+def attend_rows(projected: Tensor, n_heads: int, angles: Tensor | None, rows: TokenRows | None = None) -> Tensor | None:
     """What `rotate` and `attend` say, causally and for all heads; None where the fused kernel is the faster way.
 
     projected: (batch, time, 3 · width), queries, keys and values side by side -> (batch, time, width); with rows (n,
@@ -74,10 +74,10 @@ def attend_rows(projected: Tensor, n_heads: int, angles: Tensor | None, rows: Ro
     return rows.take(attend_short_rows(rows.pad(projected), n_heads, angles))
 
 
-def _starts(rows: Rows) -> npt.NDArray[np.int64]:
+def _starts(rows: TokenRows) -> npt.NDArray[np.int64]:
     """Of each row, where among the tokens it begins, and where the last one ends.
 
-    >>> _starts(Rows(2, 3, torch.tensor([0, 1, 2, 3])))
+    >>> _starts(TokenRows(2, 3, torch.tensor([0, 1, 2, 3])))
     array([0, 3, 4])
     """
     lengths = np.bincount(rows.real.numpy() // rows.time, minlength=rows.batch)

@@ -56,7 +56,7 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     return torch.bmm(product, matrices)
 
 
-class Stack(NamedTuple):
+class MatrixStack(NamedTuple):
     """Parameters whose matrices have one shape, which are worked on together; tall ones lie on their sides."""
 
     names: list[str]
@@ -76,11 +76,11 @@ class Muon:
             alike.setdefault(tuple(parameter.shape[-2:]), []).append(name)
         self.stacks = [self._stack(names) for names in alike.values()]
 
-    def _stack(self, names: list[str]) -> Stack:
+    def _stack(self, names: list[str]) -> MatrixStack:
         momentum = torch.cat([torch.zeros_like(_lay_down(self.parameters[name].detach())) for name in names])
         is_tall = self.parameters[names[0]].shape[-2] > self.parameters[names[0]].shape[-1]
         squares = momentum[:, :1, :] if is_tall else momentum[:, :, :1]
-        return Stack(names, is_tall, momentum.contiguous(), squares.clone())
+        return MatrixStack(names, is_tall, momentum.contiguous(), squares.clone())
 
     @torch.no_grad()
     def step(self, factor: float) -> None:

@@ -22,7 +22,7 @@ from pellucid.layers.blocks import NORM_ORDERS
 from pellucid.layers.feed_forward import FeedForward
 from pellucid.layers.positions import build_positions
 from pellucid.layers.positions.encodings import rotate
-from pellucid.layers.row_attention import Rows, attend_rows
+from pellucid.layers.row_attention import TokenRows, attend_rows
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.rows_apart import RowsApart
 from pellucid.models.sequences import fast_decoding
@@ -44,7 +44,7 @@ class CausalSelfAttention(nn.Module):
             nn.init.zeros_(self.combine.weight)  # a new block adds nothing to the stream
 
     def forward(
-        self, x: Tensor, angles: Tensor | None = None, bias: Tensor | None = None, rows: Rows | None = None
+        self, x: Tensor, angles: Tensor | None = None, bias: Tensor | None = None, rows: TokenRows | None = None
     ) -> Tensor:
         """angles: of rotary positions, (time, head_width / 2, 2); bias: added to the scores, (heads, time, time).
 
@@ -90,7 +90,7 @@ class Block(nn.Module):
         self.feed_forward = FeedForward(config.width, starts_silent=is_silent)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, angles: Tensor | None, bias: Tensor | None, rows: Rows | None = None) -> Tensor:
+    def forward(self, x: Tensor, angles: Tensor | None, bias: Tensor | None, rows: TokenRows | None = None) -> Tensor:
         order = NORM_ORDERS[self.form]
         x = order.add(x, self.dropout(self.attention(order.read(x, self.norm), angles, bias, rows)), self.norm)
         return self.feed(x)  # (batch, time, width)
@@ -131,7 +131,7 @@ class Transformer(SequenceModel):
         """real: see `skips_padding`. With it, (batch, time) below is (n,) everywhere but inside attention."""
         batch, time = tokens.shape
         self.require_room(time)
-        rows = None if real is None else Rows(batch, time, real)
+        rows = None if real is None else TokenRows(batch, time, real)
         x = self.embedding(tokens if real is None else tokens.flatten()[real])  # (batch, time, width)
         embeddings = self.positions.embeddings(0, time)
         if embeddings is not None:
