@@ -389,7 +389,7 @@ def test_what_takes_too_long_is_cut_and_says_so(story):
 
 def test_a_fault_of_ours_is_told_and_the_next_request_is_answered(story, monkeypatch, capsys):
     with serving_run(story) as (address, service):
-        step = service.generation.batch.batch.step
+        step = service.generation.batch.unsure.step
         faults = iter([ZeroDivisionError("test")])
 
         def broken():
@@ -397,7 +397,7 @@ def test_a_fault_of_ours_is_told_and_the_next_request_is_answered(story, monkeyp
                 raise fault
             return step()
 
-        monkeypatch.setattr(service.generation.batch.batch, "step", broken)
+        monkeypatch.setattr(service.generation.batch.unsure, "step", broken)
         assert post(address, {"prompt": "the"}).status_code == 500
         assert post(address, {"prompt": "the"}).status_code == 200
     assert "a bug: ZeroDivisionError" in capsys.readouterr().err

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from pellucid.decoding import sampling
+from pellucid.decoding.continuous import ContinuousBatch, DrawRequest
 from pellucid.decoding.sampling import ImpreciseScores, draw_tokens
 from pellucid.layers.positions import POSITIONS
 from pellucid.models.sequences import compiled_decoding
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 from pellucid.models.stepwise import ForwardReading, NeuralReading
-from pellucid.training.inference.single_precision import SingleReading, can_read_in_single
+from pellucid.training.inference.single_precision import JoinableSingleReading, SingleReading, can_read_in_single
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -131,3 +132,48 @@ def test_samples_are_drawn_in_pieces_and_each_is_the_same(monkeypatch):
     together = draw_tokens(NeuralReading(model), n_samples=50, **OPTIONS)
     monkeypatch.setattr(sampling, "AT_ONCE", 8)
     assert draw_tokens(NeuralReading(model), n_samples=50, **OPTIONS) == together
+
+
+class CountingJoinableReading(JoinableSingleReading):
+    """Counts the rows that are read again; told to, it says once that its scores were too far off."""
+
+    n_again, is_false = 0, False
+
+    def read_again(self, rows):
+        self.n_again += len(rows)
+        if self.is_false:
+            raise ImpreciseScores
+        return super().read_again(rows)
+
+
+@pytest.mark.parametrize("is_false", [False, True])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_requests_that_join_and_leave_draw_the_tokens_of_double_precision(positions, is_false):
+    """Past the end of the context too, and where all has to be read in double precision from some step on."""
+    model = lively(dataclasses.replace(CONFIG, positions=positions))
+    reading = CountingJoinableReading(model)
+    reading.error *= 300
+    reading.is_false = is_false
+    chance, asked = np.random.default_rng(3), {}
+    for key in range(60):
+        asked[key] = DrawRequest(
+            start=tuple(chance.integers(0, 27, chance.integers(1, 14)).tolist()),
+            n_samples=int(chance.choice([1, 1, 3])),
+            longest=int(chance.integers(1, 30)),
+            stop=int(chance.choice([-1, 0])),
+            seed=key,
+            temperature=float(chance.choice([0.5, 1.0, 1.7])),
+        )
+    batch, waiting, found = ContinuousBatch(reading, room=16), list(asked), {}
+    while waiting or batch.n_rows:
+        while waiting and batch.has_room(asked[waiting[0]].n_samples):
+            batch.add(waiting[0], asked[waiting.pop(0)])
+        for one in batch.step():
+            found.setdefault((one.key, one.sample), []).append(one)
+    for key, one in asked.items():
+        options = {"longest": one.longest, "stop": one.stop, "seed": one.seed, "temperature": one.temperature}
+        wanted = draw_tokens(NeuralReading(model), n_samples=one.n_samples, start=one.start, **options)
+        for sample, drawn in enumerate(wanted):
+            assert tuple(token.token for token in found[key, sample] if not token.is_stop) == drawn.tokens
+    assert reading.n_again > 0
+    assert (reading.error == 0) == is_false

@@ -6,6 +6,7 @@ A request draws the very tokens that `draw_tokens` draws for the same start, see
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -20,10 +21,12 @@ from pellucid.decoding.sampling import (
     Chances,
     Filter,
     FloatArray,
+    ImpreciseScores,
     IntArray,
-    bend_scores,
-    choose_tokens,
+    UnsureReading,
+    draw_rows,
     find_filters,
+    log_softmax,
 )
 
 Key = TypeVar("Key", bound=Hashable)
@@ -40,6 +43,14 @@ class JoinableReading(Protocol):
 
     def leave(self, row: int) -> None:
         """Without that row; the last one takes its place."""
+
+
+class UnsureJoinableReading(UnsureReading, JoinableReading):
+    """Rows that join and leave, of which the scores are off by up to `error`."""
+
+    @abstractmethod
+    def read_exactly(self) -> FloatArray:
+        """The scores that were given out last, without error, as all are from now on: (rows, vocab)."""
 
 
 @dataclass(frozen=True)
@@ -152,22 +163,29 @@ class ContinuousBatch(Generic[Key]):
         running = dict.fromkeys(row.running for row in self.rows)
         chances = {one: one.draw_chances() for one in running}
         chance = np.array([chances[row.running][row.sample] for row in self.rows])
-        shifted = scores - scores.max(axis=-1, keepdims=True)
-        weights = np.exp(shifted)
-        totals = np.log(weights.sum(axis=-1))
-        self.chosen = np.empty(len(scores), np.int64)
-        for (temperature, masks), places in self._by_bending():
-            bent = bend_scores(shifted[places], weights[places], temperature, masks)
-            self.chosen[places] = choose_tokens(bent, chance[places])
-        logs = (shifted[np.arange(len(scores)), self.chosen] - totals).tolist()
+        try:
+            self.chosen, logs = self._choose(scores, chance)
+        except ImpreciseScores:
+            assert isinstance(self.reading, UnsureJoinableReading)
+            scores = self.reading.read_exactly()
+            self.chosen, logs = self._choose(scores, chance)
         found = []
-        for at, (row, token, log) in enumerate(zip(self.rows, self.chosen.tolist(), logs, strict=True)):
+        for at, (row, token, log) in enumerate(zip(self.rows, self.chosen.tolist(), logs.tolist(), strict=True)):
             request = row.running.request
             is_stop = token == request.stop
             is_last = is_stop or row.running.step == request.longest
-            likeliest = _likeliest(shifted[at] - totals[at], request.n_likeliest)
+            likeliest = _likeliest(scores[at], request.n_likeliest) if request.n_likeliest else ()
             found.append(DrawnToken(row.running.key, row.sample, token, log, likeliest, is_stop, is_last))
         return found
+
+    def _choose(self, scores: FloatArray, chance: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The next token of every row, and its log-probability."""
+        chosen, logs = np.empty(len(scores), np.int64), np.empty(len(scores))
+        for (temperature, masks), places in self._by_bending():
+            chosen[places], logs[places] = draw_rows(
+                self.reading, places, scores[places], chance[places], temperature, masks
+            )
+        return chosen, logs
 
     def _by_bending(self) -> Iterable[tuple[tuple[float, tuple[Filter, ...]], IntArray]]:
         """The rows whose scores are bent alike, together."""
@@ -185,9 +203,8 @@ class ContinuousBatch(Generic[Key]):
         self.chosen = self.chosen[: len(self.rows)]
 
 
-def _likeliest(logs: FloatArray, n: int) -> tuple[tuple[int, float], ...]:
-    """The n likeliest tokens of one row; of equals the first."""
-    if not n:
-        return ()
+def _likeliest(scores: FloatArray, n: int) -> tuple[tuple[int, float], ...]:
+    """The n likeliest tokens of one row, with their log-probabilities; of equals the first."""
+    logs = log_softmax(scores)
     order = np.argsort(-logs, kind="stable")[:n]
     return tuple(zip(order.tolist(), logs[order].tolist(), strict=True))

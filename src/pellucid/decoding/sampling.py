@@ -30,6 +30,7 @@ Filter = tuple[Callable[[FloatArray, Any], FloatArray], float]  # the function o
 AT_ONCE = 1024  # samples drawn together, all of their tokens before the next: more are no faster, and memory stays flat
 LARGEST_ERROR = 50.0  # beyond it every chance is near an edge
 EXACT = 1e-12  # of a sum of shares in double precision
+COLDEST_UNSURE = 0.1  # temperature; below it errors are stretched so far that too much would be read again
 IDLE = 8  # finished rows are dropped once they are this part of all: to drop each at once would copy too much
 
 
@@ -56,17 +57,13 @@ class UnsureReading(ABC):
     error: float  # by so much two scores of a row may be off against each other
 
     @abstractmethod
-    def read(self, tokens: IntArray) -> FloatArray: ...
-
-    @abstractmethod
-    def advance(self, tokens: IntArray) -> FloatArray: ...
-
-    @abstractmethod
-    def keep(self, rows: IntArray) -> None: ...
-
-    @abstractmethod
     def read_again(self, rows: IntArray) -> FloatArray:
         """The scores that were given out last for these rows, exactly: (rows, vocab). It may raise ImpreciseScores."""
+
+
+def allows_unsure(temperature: float, filters: Mapping[str, float]) -> bool:
+    """Whether tokens can be drawn so by an `UnsureReading`: a filter has edges of its own, and cold is exact."""
+    return not filters and temperature >= COLDEST_UNSURE
 
 
 class FromContexts:
@@ -161,12 +158,7 @@ def _draw_together(
     longest = rows.longest
     for step in range(longest):
         chance = chances.at(step, rows.n_samples, rows.first)[rows.samples]
-        chosen, logs, heaps = _choose(scores, chance, temperature, masks)
-        if isinstance(reading, UnsureReading):
-            assert not masks, "a filter has edges of its own"
-            if len(unsure := near_edges(heaps, chosen, chance, reading.error / temperature)):
-                again = reading.read_again(unsure)
-                chosen[unsure], logs[unsure], _ = _choose(again, chance[unsure], temperature, masks)
+        chosen, logs = draw_rows(reading, rows.places, scores, chance, temperature, masks)
         rows.add(step, chosen, logs)
         if not rows.n_open or step + 1 == longest:
             break
@@ -176,6 +168,27 @@ def _draw_together(
             chosen = chosen[kept]
         scores = reading.advance(chosen)
     return rows.all()
+
+
+def draw_rows(
+    reading: object,
+    rows: IntArray,
+    scores: FloatArray,
+    chances: FloatArray,
+    temperature: float,
+    masks: Sequence[Filter],
+) -> tuple[IntArray, FloatArray]:
+    """The next token of each row, and its log-probability before temperature and filters bent it.
+
+    scores: (rows, vocab), as the reading gave them out for these of its rows.
+    """
+    chosen, logs, heaps = _choose(scores, chances, temperature, masks)
+    if isinstance(reading, UnsureReading) and reading.error:
+        assert not masks, "a filter has edges of its own"
+        if len(unsure := near_edges(heaps, chosen, chances, reading.error / temperature)):
+            again = reading.read_again(rows[unsure])
+            chosen[unsure], logs[unsure], _ = _choose(again, chances[unsure], temperature, masks)
+    return chosen, logs
 
 
 def _choose(
@@ -302,12 +315,8 @@ def bend_scores(shifted: FloatArray, weights: FloatArray, temperature: float, ma
     return np.exp(bent)
 
 
-def choose_tokens(weights: FloatArray, chances: FloatArray) -> IntArray:
-    """The token in whose part of the heap of weights the chance falls."""
-    return _fall(np.cumsum(weights, axis=-1), chances)
-
-
 def _fall(heaps: FloatArray, chances: FloatArray) -> IntArray:
+    """The token in whose part of the heap of weights the chance falls."""
     places: IntArray = (heaps <= (chances * heaps[:, -1])[:, None]).sum(axis=-1)
     return places
 

@@ -91,8 +91,9 @@ class JoinableNeuralReading:
     """
 
     @torch.inference_mode()
-    def __init__(self, model: SequenceModel) -> None:
-        self.model = _hold(model.for_inference())
+    def __init__(self, model: SequenceModel, *, is_ready: bool = False) -> None:
+        """is_ready: it is a copy for inference already, which nobody changes."""
+        self.model = _hold(model) if is_ready else _hold(model.for_inference())
         self.rows = self.model.rows_apart()
         self.tokens: list[list[int]] = []  # what is in the state of each row
 

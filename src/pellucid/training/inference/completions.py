@@ -17,7 +17,7 @@ from pellucid.data.streamed_text import StreamedText
 from pellucid.data.vocabularies import require_ids
 from pellucid.decoding.continuous import ContinuousBatch, DrawnToken, DrawRequest
 from pellucid.decoding.options import FILTERS, MOST_SEED, UNKNOWN, require_seed, require_temperature, require_top_k_fits
-from pellucid.decoding.sampling import NEVER
+from pellucid.decoding.sampling import NEVER, allows_unsure
 from pellucid.errors import PellucidError, TooLarge, quoted
 from pellucid.options import check_options, option
 from pellucid.training.inference.language_models import LanguageModel, encode_known
@@ -199,18 +199,24 @@ class CompletionBatch(Generic[Key]):
     """
 
     def __init__(self, model: LanguageModel, room: int) -> None:
-        self.model = model
-        self.batch: ContinuousBatch[Key] = ContinuousBatch(model.joinable_reading(), room)
+        self.model, self.room = model, room
+        self.exact: ContinuousBatch[Key] = ContinuousBatch(model.joinable_reading(), room)
+        unsure = model.joinable_sampling_reading()
+        self.unsure = self.exact if unsure is None else ContinuousBatch[Key](unsure, room)
         self._writing: dict[tuple[Key, int], _Writing] = {}
         self._echoes: list[tuple[Key, PreparedPrompt]] = []
 
     @property
     def n_running(self) -> int:
         """How many completions are drawn for."""
-        return self.batch.n_rows
+        return sum(batch.n_rows for batch in self._batches)
 
     def has_room(self, prompt: PreparedPrompt) -> bool:
-        return self.batch.has_room(prompt.options.n)
+        return self.n_running + prompt.options.n <= self.room
+
+    @property
+    def _batches(self) -> tuple[ContinuousBatch[Key], ...]:
+        return (self.exact,) if self.unsure is self.exact else (self.unsure, self.exact)
 
     def add(self, key: Key, prompt: PreparedPrompt) -> None:
         """Let a prompt join at the next step; its key comes back with every piece."""
@@ -220,11 +226,16 @@ class CompletionBatch(Generic[Key]):
             offset = len(prompt.text) if prompt.options.echo else 0
             for sample in range(prompt.options.n):
                 self._writing[key, sample] = _Writing(self.model.vocabulary, prompt.options, offset)
-            self.batch.add(key, prompt.request)
+            request = prompt.request
+            # Log-probabilities that are told are exact to their last digit.
+            is_told = prompt.options.logprobs is not None
+            is_unsure = not is_told and allows_unsure(request.temperature, request.filters)
+            (self.unsure if is_unsure else self.exact).add(key, request)
 
     def remove(self, key: Key) -> None:
         """Nothing more of a prompt."""
-        self.batch.remove(key)
+        for batch in self._batches:
+            batch.remove(key)
         self._echoes = [echo for echo in self._echoes if echo[0] != key]
         for one in [one for one in self._writing if one[0] == key]:
             del self._writing[one]
@@ -242,13 +253,14 @@ class CompletionBatch(Generic[Key]):
             piece = self._echo(prompt)
             found += [(key, sample, piece) for sample in range(prompt.options.n)]
         self._echoes = []
-        for drawn in self.batch.step():
-            piece = self._writing[drawn.key, drawn.sample].add(drawn)
-            found.append((drawn.key, drawn.sample, piece))
-            if piece.finish:
-                del self._writing[drawn.key, drawn.sample]
-                if not drawn.is_last:
-                    self.batch.remove(drawn.key, drawn.sample)
+        for batch in self._batches:
+            for drawn in batch.step():
+                piece = self._writing[drawn.key, drawn.sample].add(drawn)
+                found.append((drawn.key, drawn.sample, piece))
+                if piece.finish:
+                    del self._writing[drawn.key, drawn.sample]
+                    if not drawn.is_last:
+                        batch.remove(drawn.key, drawn.sample)
         return found
 
     def _echo(self, prompt: PreparedPrompt) -> CompletionPiece:

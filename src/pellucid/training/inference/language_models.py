@@ -52,7 +52,6 @@ FEW = 10  # samples of a list, unless another number is asked for
 LONGEST_ITEM = 1_000  # tokens; a list's sample without an end is cut here
 LONGEST_PROMPT = 1_000  # tokens, where the model itself has no limit
 MOST_SCORED = 20_000  # tokens; each is a row of the table
-COLDEST_IN_SINGLE = 0.1  # temperature; below it errors are stretched so far that too much would be read again
 SHOWN = 20  # tokens of a context that are shown
 
 
@@ -90,12 +89,16 @@ class LanguageModel(ABC):
         """The model as decoding goes on with it."""
 
     def sampling_reading(self) -> Reading:
-        """The same to draw samples with, unfiltered, at a temperature above 0."""
+        """The same to draw samples with: perhaps an `UnsureReading`."""
         return self.reading()
 
     @abstractmethod
     def joinable_reading(self) -> JoinableReading:
         """The model as continuous batching goes on with it."""
+
+    def joinable_sampling_reading(self) -> JoinableReading | None:
+        """The same as an `UnsureReading`, where that is faster."""
+        return None
 
     @abstractmethod
     def start(self, prompt: Sequence[int]) -> list[int]:
@@ -216,6 +219,11 @@ class TrainedModel(LanguageModel):
         from pellucid.models.stepwise import JoinableNeuralReading
 
         return JoinableNeuralReading(self.model)
+
+    def joinable_sampling_reading(self) -> JoinableReading | None:
+        from pellucid.training.inference.single_precision import JoinableSingleReading, can_read_in_single
+
+        return JoinableSingleReading(self.model) if can_read_in_single(self.model) else None
 
     def log_rows(self, tokens: Sequence[int]) -> FloatArray:
         import numpy as np
@@ -397,7 +405,7 @@ def _draw(
 ) -> tuple[Sample, ...]:
     from pellucid.decoding.beam import beam_search
     from pellucid.decoding.novelty import describe_items, describe_texts
-    from pellucid.decoding.sampling import NEVER, ImpreciseScores, draw_tokens
+    from pellucid.decoding.sampling import NEVER, ImpreciseScores, allows_unsure, draw_tokens
 
     start = model.start(prompt[-model.longest_prompt :])
     longest = LONGEST_ITEM if model.is_list else options.length or USUAL_LENGTH
@@ -426,7 +434,7 @@ def _draw(
                 **options.filters,
             )
 
-        if options.no_cache or options.filters or options.temperature < COLDEST_IN_SINGLE:
+        if options.no_cache or not allows_unsure(options.temperature, options.filters):
             drawn = draw(model.reading(is_cached=not options.no_cache))
         else:
             try:

@@ -13,11 +13,12 @@ by chance. Every row that is read again is measured once more. Should one be off
 import numpy as np
 import torch
 
+from pellucid.decoding.continuous import UnsureJoinableReading
 from pellucid.decoding.sampling import FloatArray, ImpreciseScores, IntArray, UnsureReading
 from pellucid.models.contracts import SequenceModel
 from pellucid.models.sequences import compiled_decoding
 from pellucid.models.sequences.transformer import Transformer
-from pellucid.models.stepwise import NeuralReading
+from pellucid.models.stepwise import JoinableNeuralReading, NeuralReading
 
 TIMES = 4  # what was measured, for what was not
 N_MEASURED = 2  # rows
@@ -37,7 +38,7 @@ class SingleReading(UnsureReading):
         self.exact = NeuralReading(model, is_ready=True)
         self.fast = NeuralReading(model.for_inference().float(), is_ready=True)
         self.scores: FloatArray = np.zeros((0, 0))  # as they were given out last
-        self.error = TIMES * self._measure()
+        self.error = estimate_error(self.exact, self.fast)
 
     def read(self, tokens: IntArray) -> FloatArray:
         self.scores = self.fast.read(tokens)
@@ -59,15 +60,54 @@ class SingleReading(UnsureReading):
             raise ImpreciseScores
         return found
 
-    def _measure(self) -> float:
-        """The largest difference between the scores of both, after few tokens and after more."""
-        model = self.exact.model
-        chance = np.random.default_rng(0)
-        found = 0.0
-        for length in (2, min(model.longest, 16)):
-            tokens = chance.integers(0, model.vocab_size, (N_MEASURED, length))
-            found = max(found, _difference(self.exact.read(tokens), self.fast.read(tokens)))
+
+class JoinableSingleReading(UnsureJoinableReading):
+    """The same of rows that join and leave."""
+
+    def __init__(self, model: SequenceModel) -> None:
+        """model: for inference, in double precision; nobody changes it."""
+        single = model.for_inference().float()
+        self.exact = NeuralReading(model, is_ready=True)
+        self.rows = JoinableNeuralReading(single, is_ready=True)
+        self.scores: FloatArray = np.zeros((0, model.vocab_size))  # as they were given out last
+        self.error = estimate_error(self.exact, NeuralReading(single, is_ready=True))
+
+    def join(self, tokens: IntArray, n_rows: int = 1) -> FloatArray:
+        found = self.rows.join(tokens, n_rows)
+        self.scores = np.concatenate([self.scores, found])
         return found
+
+    def advance(self, tokens: IntArray) -> FloatArray:
+        self.scores = self.rows.advance(tokens)
+        return self.scores
+
+    def leave(self, row: int) -> None:
+        self.rows.leave(row)
+        self.scores[row] = self.scores[-1]
+        self.scores = self.scores[:-1]
+
+    def read_again(self, rows: IntArray) -> FloatArray:
+        found = np.concatenate([self.exact.read(np.array([self.rows.tokens[row]])) for row in rows])
+        if _difference(found, self.scores[rows]) > self.error / 2:
+            raise ImpreciseScores
+        return found
+
+    def read_exactly(self) -> FloatArray:
+        exact = JoinableNeuralReading(self.exact.model, is_ready=True)
+        self.scores = np.concatenate([exact.join(np.array(tokens)) for tokens in self.rows.tokens])
+        self.rows, self.error = exact, 0.0
+        return self.scores
+
+
+def estimate_error(exact: NeuralReading, fast: NeuralReading) -> float:
+    """Some times the largest difference between the scores of both, after few tokens and after more."""
+    model = exact.model
+    chance = np.random.default_rng(0)
+    found = 0.0
+    for length in (2, min(model.longest, 16)):
+        tokens = chance.integers(0, model.vocab_size, (N_MEASURED, length))
+        found = max(found, _difference(exact.read(tokens), fast.read(tokens)))
+    return TIMES * found
 
 
 def _difference(first: FloatArray, second: FloatArray) -> float:
