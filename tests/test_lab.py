@@ -29,7 +29,7 @@ from trust.lab_door import SHORT, attack
 import pellucid
 from pellucid.api import exports
 from pellucid.api.numbers import NetworkNumbers
-from pellucid.api.preview import preview_data
+from pellucid.api.preview import MOST_LISTED, list_data, preview_data
 from pellucid.api.processes import TrainingProcesses
 from pellucid.api.runs import RunFollower, list_runs
 from pellucid.api.speak import Speaker
@@ -283,6 +283,22 @@ def test_a_dropped_folder_of_images_is_classes_and_nothing_else(visitor):
     assert visitor.ask("POST", "/api/upload/folder?name=x", two, content_type="application/json")[0] in (400, 413, 415)
     assert sorted(visitor.lab.dropped.iterdir()) == before
     assert not list(visitor.folder.rglob("x.png"))
+
+
+def test_however_many_files_were_dropped_few_are_looked_into(tmp_path, monkeypatch):
+    """The first page asks every few seconds; it lists those that came last, and looks into no others."""
+    dropped = tmp_path / "dropped"
+    for number in range(2 * MOST_LISTED):
+        (dropped / f"{number:016x}").mkdir(parents=True)
+        (dropped / f"{number:016x}" / "words.txt").write_text("anna\n")
+        os.utime(dropped / f"{number:016x}", (number, number))
+    looked: list[str] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: [looked.append(str(folder)), scan(folder)][1])
+    listed = [one.name for one in list_data(tmp_path, dropped) if one.where == "dropped"]
+    newest = [f"{number:016x}" for number in range(2 * MOST_LISTED - 1, MOST_LISTED - 1, -1)]
+    assert listed == [f"{name}/words.txt" for name in newest]
+    assert {Path(one).name for one in looked if Path(one).parent == dropped} == set(newest)
 
 
 def test_a_folder_comes_in_parts_that_end_anywhere_and_has_limits(tmp_path, monkeypatch):

@@ -75,16 +75,18 @@ def _look_into(folder: Path, most: int = MOST_LOOKED_AT) -> list[os.DirEntry[str
 
 
 def _dropped(folder: Path) -> list[DatasetFacts]:
+    """What was dropped last; of however many, only as many are looked into as are listed."""
     try:
         inner = sorted(os.scandir(folder), key=lambda entry: -entry.stat().st_mtime)
     except OSError:
         return []
-    return [
+    newest = (
         one._replace(name=f"{entry.name}/{one.name}")
         for entry in inner
         if not entry.name.startswith(".")
         for one in _data_of(Path(entry), "dropped")
-    ][:MOST_LISTED]
+    )
+    return list(itertools.islice(newest, MOST_LISTED))
 
 
 def find_source(where: str, name: str, folder: Path) -> str:
