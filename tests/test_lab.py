@@ -295,7 +295,7 @@ def test_however_many_files_were_dropped_few_are_looked_into(tmp_path, monkeypat
     looked: list[str] = []
     scan = os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: [looked.append(str(folder)), scan(folder)][1])
-    listed = [one.name for one in list_data(tmp_path, dropped) if one.where == "dropped"]
+    listed = [one.name for one in list_data(tmp_path / "own", dropped) if one.where == "dropped"]
     newest = [f"{number:016x}" for number in range(2 * MOST_LISTED - 1, MOST_LISTED - 1, -1)]
     assert listed == [f"{name}/words.txt" for name in newest]
     assert {Path(one).name for one in looked if Path(one).parent == dropped} == set(newest)
