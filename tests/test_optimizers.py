@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,7 +13,16 @@ from pellucid.errors import PellucidError
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan
-from pellucid.training.muon import COEFFICIENTS, LEVELLING, MOMENTUM, Muon, level_rows, orthogonalize
+from pellucid.training import muon as muon_file
+from pellucid.training.muon import (
+    COEFFICIENTS,
+    LEVELLING,
+    MOMENTUM,
+    Muon,
+    level_rows,
+    orthogonalize,
+    orthogonalize_by_torch,
+)
 from pellucid.training.optimizers import BETAS, OPTIMIZERS, build_optimizer, hidden_matrices
 
 MODEL = find_network("transformer", "list")
@@ -113,6 +123,39 @@ def test_singular_values_come_near_one_and_directions_stay(rows, columns):
     assert ((along > 0.72) & (along < 1.28))[is_large].all()
     assert seen.max() < 1.28
     assert (found - left @ torch.diag_embed(along) @ right).abs().max() < 1e-2
+
+
+@pytest.mark.parametrize("shape", [(3, 128, 128), (2, 64, 256), (2, 27, 45), (1, 1, 5), (2, 16, 16), (1, 100, 130)])
+def test_newton_schulz_in_c_is_that_of_torch(shape, monkeypatch):
+    compiled = pytest.importorskip("pellucid.training._orthogonalize", reason="it was installed without a C compiler")
+    if not compiled.is_supported():
+        pytest.skip("this processor has no AVX2, and torch's products are used")
+    monkeypatch.setattr(muon_file, "orthogonalize_by_torch", None)  # what follows does not come from there
+    matrices = (
+        torch.randn(shape, generator=torch.Generator().manual_seed(1)) * torch.logspace(-3, 3, shape[0])[:, None, None]
+    )
+    found = orthogonalize(matrices)
+    assert (found.double() - orthogonalize_by_torch(matrices.double())).abs().max() < 1e-3
+    assert torch.equal(found, orthogonalize(matrices.clone()))
+    assert torch.equal(found[-1:], orthogonalize(matrices[-1:]))  # each for itself, whatever stands before it
+    turned = torch.randn(shape[0], shape[2], shape[1]).mT  # not contiguous
+    assert torch.equal(orthogonalize(turned), orthogonalize(turned.contiguous()))
+
+
+def test_newton_schulz_in_c_takes_nothing_that_does_not_fit():
+    compiled = pytest.importorskip("pellucid.training._orthogonalize", reason="it was installed without a C compiler")
+    numbers, coefficients = np.zeros(12, np.float32), np.array(COEFFICIENTS, np.float32)
+    for rows, columns, given in [
+        (4, 3, coefficients),  # taller than wide
+        (3, 5, coefficients),  # no whole number of matrices
+        (0, 4, coefficients),
+        (3, 4, coefficients.ravel()[:4]),
+        (3, 4, coefficients[:0]),
+    ]:
+        with pytest.raises(ValueError, match="coefficients"):
+            compiled.orthogonalize(numbers, numbers.copy(), rows, columns, given)
+    with pytest.raises(ValueError, match="coefficients"):
+        compiled.orthogonalize(numbers, numbers[:8].copy(), 2, 2, coefficients)
 
 
 def test_a_gradient_of_zero_moves_nothing():
