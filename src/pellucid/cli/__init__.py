@@ -108,6 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from pellucid.training.launch import end_with_parent
 
         end_with_parent()
+    elif arguments is None and words[:1] == ["train"] and "WORLD_SIZE" not in os.environ:
+        from pellucid.training.torch_loading import defer_meta_functions
+
+        defer_meta_functions()
     code = answer(lambda: _invoke(words), words)
     if OUTCOME in os.environ:
         from pellucid.training.launch import tell_outcome
