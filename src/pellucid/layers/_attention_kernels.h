@@ -142,26 +142,50 @@ INLINE void NAME(transpose)(const Shape *s, const float *from, float *to)
 /* How many vectors hold the positions that any row of the tile may look at. */
 INLINE Py_ssize_t NAME(reach)(Py_ssize_t tile) { return (tile + TILE + LANES - 1) / LANES; }
 
+/* A TILE of rows by n vectors (1 or 2, known when it is compiled): Σ over k of left[r · row + k · next] times the vectors at
+   right + k · stride. Two vectors keep as many sums under way as a processor needs to have one ready in each cycle. */
+INLINE void NAME(tile)(Py_ssize_t depth, const float *left, Py_ssize_t row, Py_ssize_t next, const float *right,
+                       Py_ssize_t stride, int n, float *out, Py_ssize_t out_row)
+{
+    VEC sums[2][TILE] = {{{0}}};
+    for (Py_ssize_t k = 0; k < depth; k++, left += next, right += stride) {
+        VEC first = LOAD(right), second = n > 1 ? LOAD(right + LANES) : first;
+#pragma GCC unroll 4
+        for (int r = 0; r < TILE; r++) {
+            VEC one = NAME(splat)(left[r * row]);
+            sums[0][r] = FUSED(one, first, sums[0][r]);
+            sums[1][r] = n > 1 ? FUSED(one, second, sums[1][r]) : sums[1][r];
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < TILE; r++) {
+        STORE(out + r * out_row, sums[0][r]);
+        if (n > 1) {
+            STORE(out + r * out_row + LANES, sums[1][r]);
+        }
+    }
+}
+
+/* The same for as many vectors as there are. */
+INLINE void NAME(tiles)(Py_ssize_t depth, const float *left, Py_ssize_t row, Py_ssize_t next, const float *right,
+                        Py_ssize_t stride, Py_ssize_t n_vectors, float *out, Py_ssize_t out_row)
+{
+    Py_ssize_t v = 0;
+    for (; v + 2 <= n_vectors; v += 2) {
+        NAME(tile)(depth, left, row, next, right + v * LANES, stride, 2, out + v * LANES, out_row);
+    }
+    if (v < n_vectors) {
+        NAME(tile)(depth, left, row, next, right + v * LANES, stride, 1, out + v * LANES, out_row);
+    }
+}
+
 /* out[i][j] = Σ a[i][c] · b[c][j] for all j that i may look at, and for some that it may not. */
 INLINE void NAME(dots)(const Shape *s, const float *a, const float *b, float *out)
 {
     for (Py_ssize_t i = 0; i < s->rows; i += TILE) {
         Py_ssize_t n_vectors = NAME(reach)(i);
         n_vectors = n_vectors < s->columns / LANES ? n_vectors : s->columns / LANES;
-        for (Py_ssize_t v = 0; v < n_vectors; v++) {
-            VEC sums[TILE] = {{0}};
-            for (Py_ssize_t c = 0; c < s->head_width; c++) {
-                VEC numbers = LOAD(b + c * s->columns + v * LANES);
-#pragma GCC unroll 4
-                for (int r = 0; r < TILE; r++) {
-                    sums[r] = FUSED(NAME(splat)(a[(i + r) * s->room + c]), numbers, sums[r]);
-                }
-            }
-#pragma GCC unroll 4
-            for (int r = 0; r < TILE; r++) {
-                STORE(out + (i + r) * s->columns + v * LANES, sums[r]);
-            }
-        }
+        NAME(tiles)(s->head_width, a + i * s->room, s->room, 1, b, s->columns, n_vectors, out + i * s->columns, s->columns);
     }
 }
 
@@ -170,20 +194,7 @@ INLINE void NAME(mix)(const Shape *s, const float *weights, const float *x, floa
 {
     for (Py_ssize_t i = 0; i < s->rows; i += TILE) {
         Py_ssize_t end = i + TILE < s->time ? i + TILE : s->time;
-        for (Py_ssize_t c = 0; c < s->room; c += LANES) {
-            VEC sums[TILE] = {{0}};
-            for (Py_ssize_t j = 0; j < end; j++) {
-                VEC numbers = LOAD(x + j * s->room + c);
-#pragma GCC unroll 4
-                for (int r = 0; r < TILE; r++) {
-                    sums[r] = FUSED(NAME(splat)(weights[(i + r) * s->columns + j]), numbers, sums[r]);
-                }
-            }
-#pragma GCC unroll 4
-            for (int r = 0; r < TILE; r++) {
-                STORE(out + (i + r) * s->room + c, sums[r]);
-            }
-        }
+        NAME(tiles)(end, weights + i * s->columns, s->columns, 1, x, s->room, s->room / LANES, out + i * s->room, s->room);
     }
 }
 
@@ -191,20 +202,8 @@ INLINE void NAME(mix)(const Shape *s, const float *weights, const float *x, floa
 INLINE void NAME(gather)(const Shape *s, const float *weights, const float *x, float *out)
 {
     for (Py_ssize_t j = 0; j < s->rows; j += TILE) {
-        for (Py_ssize_t c = 0; c < s->room; c += LANES) {
-            VEC sums[TILE] = {{0}};
-            for (Py_ssize_t i = j; i < s->time; i++) {
-                VEC numbers = LOAD(x + i * s->room + c);
-#pragma GCC unroll 4
-                for (int r = 0; r < TILE; r++) {
-                    sums[r] = FUSED(NAME(splat)(weights[i * s->columns + j + r]), numbers, sums[r]);
-                }
-            }
-#pragma GCC unroll 4
-            for (int r = 0; r < TILE; r++) {
-                STORE(out + (j + r) * s->room + c, sums[r]);
-            }
-        }
+        NAME(tiles)(s->time > j ? s->time - j : 0, weights + j * s->columns + j, 1, s->columns, x + j * s->room, s->room,
+                    s->room / LANES, out + j * s->room, s->room);
     }
 }
 
