@@ -129,6 +129,29 @@ def test_evaluation_is_the_slow_loop(tasks, kind):
     assert found.nats == pytest.approx(total / found.n_tokens, abs=1e-5)
 
 
+@pytest.mark.parametrize("name", ["gru", "transformer"])
+def test_what_is_counted_and_learned_is_told_on_the_way_as_in_a_pass_of_its_own(tasks, name):
+    """And a network that can leave padding out computes none of it."""
+    task, card = tasks["list"], find_network(name, "list")
+    config, plan = choose_plan(card, task, TrainOptions(model=name, steps=5, size="tiny"))
+    model = build_training(card, config, plan, task).model.eval()
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += torch.randn(parameter.shape, generator=draw) * 0.2
+    read = []
+    model.network.embedding.register_forward_hook(lambda module, given, out: read.append(given[0].numel()))
+    on_the_way, alone = task.evaluate_whole(model, "dev").parts, task.counted_parts(model)
+    n_dev = task.parts["dev"].n_predicted
+    assert on_the_way.n_tokens == alone.n_tokens == n_dev
+    assert on_the_way == pytest.approx(alone)
+    assert task.evaluate_whole(model, "test").parts is None
+    if name == "transformer":
+        assert sum(read) == 2 * n_dev + task.parts["test"].n_predicted
+    else:
+        assert sum(read) > 2 * n_dev + task.parts["test"].n_predicted
+
+
 def test_it_learns_on_top_of_counting(tasks):
     task, card = tasks["text"], find_network("transformer", "list")
     config, plan = choose_plan(card, task, TrainOptions(steps=60, size="tiny", threads=1))

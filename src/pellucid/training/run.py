@@ -515,7 +515,7 @@ def finish_run(
         verdict=verdict,
         samples=task.samples(network, state.plan),
         answers=answers,
-        parts=task.counted_parts(network),
+        parts=judged.parts or task.counted_parts(network),
         forecast=forecast_more_steps(trainer.evaluations, verdict, ladder),
         separability=task.separability(state.model, state.plan, ending.best_step),
         fine_tuning=measure_fine_tuning(task.origin, task, results) if task.origin else None,

@@ -28,7 +28,7 @@ from pellucid.models.counting.count_model import CountModel
 from pellucid.models.counting.fitting import SIMPLEST_MODELS
 from pellucid.models.counting.ngram import NGram
 from pellucid.models.counting.simple_models import Uniform
-from pellucid.records import MetricInterval, Rung, TokenAccuracy
+from pellucid.records import CountedParts, MetricInterval, Rung, TokenAccuracy
 from pellucid.training.tasks.example_answers import class_metrics, intervals_of, number_metrics
 from pellucid.training.tasks.metrics import (
     Units,
@@ -60,6 +60,7 @@ class SideResult(NamedTuple):
     all_metrics: Mapping[str, float] = MappingProxyType({})
     intervals: tuple[MetricInterval, ...] = ()
     accuracy: TokenAccuracy | None = None  # of next tokens, where it was asked for
+    parts: CountedParts | None = None  # of a network on counting, where it was looked at on the way
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ from pellucid.models.counting.count_model import CountModel
 from pellucid.models.counting.cross_fit import CrossFit
 from pellucid.models.counting.fitting import best_ngram, count_loss
 from pellucid.models.counting.ngram import KneserNey, NGram, NGramConfig
-from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, counts_to_bytes, with_own_scores
+from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, Parts, counts_to_bytes, with_own_scores
 from pellucid.models.stepwise import NeuralReading
 from pellucid.records import CountedParts, DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample, Statement, make_note
 from pellucid.training.distributed import ALONE, World
-from pellucid.training.loop import loss_on_counting, next_token_loss
+from pellucid.training.loop import loss_on_counting, next_token_loss, places_of_tokens
 from pellucid.training.options import TrainOptions
 from pellucid.training.sharding import works_in_step
 from pellucid.training.tasks.baselines import Baseline, SideResult, bits_per_character, sequence_baselines
@@ -208,12 +208,18 @@ class SequenceTask(Task):
 
     @property
     def n_looked_at(self) -> int:
-        """Tokens of dev by which is told what is counted and what learned."""
+        """Tokens of dev by which is told what is counted and what learned, where that takes a pass of its own."""
         return min(MOST_LOOKED_AT, MOST_SCORES_LOOKED_AT // len(self.sides.vocabulary), self.n_evaluated("dev"))
 
     @property
+    def is_all_looked_at(self) -> bool:
+        """Whether dev has so few scores that what is counted and what learned is told of all of it on the way."""
+        return self.n_evaluated("dev") * len(self.sides.vocabulary) <= MOST_SCORES_LOOKED_AT
+
+    @property
     def n_finishing(self) -> int:
-        return super().n_finishing + COUNTED_AND_LEARNED * self.n_looked_at
+        looked_at = self.n_evaluated("dev") if self.is_all_looked_at else COUNTED_AND_LEARNED * self.n_looked_at
+        return super().n_finishing + looked_at
 
     @cached_property
     def counts(self) -> NGram:
@@ -334,8 +340,11 @@ class SequenceTask(Task):
 
     def evaluate_whole(self, model: SequenceModel, side: str, world: World = ALONE) -> SideResult:
         part, is_right = self.parts[side], np.zeros(self.parts[side].n_predicted, dtype=bool)
-        result = self._side_result(token_losses(model, part, self.context, is_right, world), part)
-        return result._replace(accuracy=token_accuracy(side, is_right, part, self.sides.vocabulary))
+        is_looked_at = side == "dev" and isinstance(model, OnCounting) and not world.is_shared and self.is_all_looked_at
+        sums = CountedSums() if is_looked_at else None
+        result = self._side_result(token_losses(model, part, self.context, is_right, world, sums=sums), part)
+        accuracy = token_accuracy(side, is_right, part, self.sides.vocabulary)
+        return result._replace(accuracy=accuracy, parts=sums.means() if sums else None)
 
     def _side_result(self, losses: Floats, part: Corpus) -> SideResult:
         nats = float(losses.mean()) if len(losses) else math.nan
@@ -372,21 +381,9 @@ class SequenceTask(Task):
     def counted_parts(self, model: SequenceModel) -> CountedParts | None:
         if not isinstance(model, OnCounting):
             return None
-        side = take_part(self.parts["dev"], self.n_looked_at)
-        sums, n_tokens = np.zeros(5), 0
-        with evaluating(model):
-            for batch, _ in _passes(side, self.context, tokens_of_a_pass(model.vocab_size), model.counts):
-                parts, is_real = model.predict(batch.tokens, batch.counted), batch.targets != IGNORED
-                targets = batch.targets[is_real]
-                counted, logits, alone = (one[is_real] for one in (parts.counted, parts.logits, parts.alone))
-                losses = [
-                    functional.cross_entropy(scores.double(), targets, reduction="sum")
-                    for scores in (counted, logits, alone)
-                ]
-                changed = (counted.argmax(-1) != logits.argmax(-1)).sum()
-                sums += np.array([float(one) for one in (parts.gate[is_real].double().sum(), *losses, changed)])
-                n_tokens += len(targets)
-        return CountedParts(n_tokens, *(sums / n_tokens).tolist())
+        part, sums = take_part(self.parts["dev"], self.n_looked_at), CountedSums()
+        token_losses(model, part, self.context, sums=sums)
+        return sums.means()
 
     def _part(self, side: str, most: int) -> Corpus:
         return take_part(self.parts[side], most) if most else self.parts[side]
@@ -455,6 +452,24 @@ def evaluate_loss(model: SequenceModel, side: Corpus, context: int) -> MeanLoss:
     return MeanLoss(float(losses.mean()) if len(losses) else math.nan, len(losses), int(np.isinf(losses).sum()))
 
 
+class CountedSums:
+    """What `CountedParts` are the means of, over all tokens that were added."""
+
+    def __init__(self) -> None:
+        self.sums, self.n_tokens = np.zeros(5), 0
+
+    def add(self, parts: Parts, targets: torch.Tensor) -> None:
+        """parts: of n tokens, (n, …); targets: (n,)."""
+        scores = (parts.counted, parts.logits, parts.alone)
+        losses = [functional.cross_entropy(one.double(), targets, reduction="sum") for one in scores]
+        changed = (parts.counted.argmax(-1) != parts.logits.argmax(-1)).sum()
+        self.sums += np.array([float(one) for one in (parts.gate.double().sum(), *losses, changed)])
+        self.n_tokens += len(targets)
+
+    def means(self) -> CountedParts:
+        return CountedParts(self.n_tokens, *(self.sums / self.n_tokens).tolist())
+
+
 def token_losses(
     model: SequenceModel,
     side: Corpus,
@@ -462,11 +477,12 @@ def token_losses(
     is_right: npt.NDArray[np.bool_] | None = None,
     world: World = ALONE,
     passes: Passes | None = None,
+    sums: CountedSums | None = None,
 ) -> Floats:
     """The loss of every token of the side but the first, in their order; what `evaluate_loss` is the mean of.
 
     is_right: (n,), is told of each of them whether it was the likeliest. world: processes that make a part each.
-    passes: the side in batches, where they are made already.
+    passes: the side in batches, where they are made already. sums: are told what is counted there and what learned.
     """
     found = np.zeros(side.n_predicted)
     counts = model.counts if isinstance(model, OnCounting) else None
@@ -474,21 +490,33 @@ def token_losses(
     with evaluating(model):
         made = passes or _passes(side, context, tokens_of_a_pass(model.vocab_size), counts)
         for (read, places), is_own in world.deal(made, in_step=works_in_step(model)):
-            batch = batch_to(read, device)
-            scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
-            losses = functional.cross_entropy(
-                scores.flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="none"
-            )
+            batch, is_real = batch_to(read, device), read.targets.flatten() != IGNORED
+            scores, parts = _scores_of_tokens(model, batch, is_real, with_parts=sums is not None)
             if not is_own:
                 continue
-            is_real = read.targets.flatten() != IGNORED
-            at = places.reshape(-1)[is_real.numpy()]
-            found[at] = losses.cpu()[is_real].double().numpy()
+            at, targets = places.reshape(-1)[is_real.numpy()], batch.targets.flatten()[is_real]
+            found[at] = functional.cross_entropy(scores, targets, reduction="none").cpu().double().numpy()
             if is_right is not None:
-                is_right[at] = (scores.argmax(-1) == batch.targets).flatten().cpu()[is_real].numpy()
+                is_right[at] = (scores.argmax(-1) == targets).cpu().numpy()
+            if sums is not None and parts is not None:
+                sums.add(parts, targets)
     if is_right is not None:
         is_right |= world.add(is_right.astype(np.uint8)).astype(bool)
     return world.add(found)
+
+
+def _scores_of_tokens(
+    model: SequenceModel, batch: Batch, is_real: torch.Tensor, *, with_parts: bool
+) -> tuple[torch.Tensor, Parts | None]:
+    """The scores of a batch without its padding, (n, vocab), and of a network on counting what they are made of."""
+    real = places_of_tokens(model, batch)
+    if with_parts and isinstance(model, OnCounting):
+        parts = model.predict(batch.tokens, batch.counted, real)
+        if real is None:
+            parts = Parts(*(one.flatten(0, 1)[is_real] for one in parts))
+        return parts.logits, parts
+    given = (batch.tokens,) if batch.counted is None else (batch.tokens, batch.counted)
+    return (model(*given).flatten(0, 1)[is_real] if real is None else model(*given, real=real)), None
 
 
 def tokens_of_a_pass(vocab_size: int) -> int:
