@@ -17,7 +17,7 @@ from pellucid.models.examples.configs import ExampleShape
 from pellucid.models.pairs import encoder_decoder
 from pellucid.options import flag_of, options_of, types_of
 
-BY_THE_DATA = ("vocab_size", "longest_source", "longest_target", "numbers", "categories", "outputs")
+BY_THE_DATA = ("vocab_size", "longest_source", "longest_target", "numbers", "categories", "outputs", "rotary_base")
 
 
 def test_every_kind_of_data_has_its_networks():

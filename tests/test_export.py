@@ -222,6 +222,7 @@ def test_a_gguf_file_holds_the_weights_and_the_letters(folder):
     assert made.check.largest_difference < 1e-2
     read = gguf.GGUFReader(f"{made.folder}/model.gguf")
     assert read.fields["general.architecture"].contents() == "nemotron"
+    assert read.fields["nemotron.rope.freq_base"].contents() == 100  # as networks of short contexts have it
     tokens = read.fields["tokenizer.ggml.tokens"].contents()
     assert tokens[:2] == ["<|boundary|>", "a"]
     assert "Ã©" in tokens

@@ -209,13 +209,14 @@ def test_what_cannot_be_resized_is_refused():
         resize_row(torch.zeros(9, 4), 0)
 
 
-def test_rotary_is_the_turn_written_out():
-    positions = RotaryPositions(length=9, head_width=6)
+@pytest.mark.parametrize("base", [10_000, 100])
+def test_rotary_is_the_turn_written_out(base):
+    positions = RotaryPositions(length=9, head_width=6, base=base)
     vectors = torch.randn(2, 9, 6, generator=torch.Generator().manual_seed(0))
     found = rotate(vectors, positions.angles(0, 9))
     for time in range(9):
         for pair in range(3):
-            angle = time * 10_000 ** (-2 * pair / 6)
+            angle = time * base ** (-2 * pair / 6)
             first, second = vectors[1, time, 2 * pair].item(), vectors[1, time, 2 * pair + 1].item()
             assert found[1, time, 2 * pair].item() == pytest.approx(
                 first * math.cos(angle) - second * math.sin(angle), abs=1e-5
@@ -223,8 +224,8 @@ def test_rotary_is_the_turn_written_out():
             assert found[1, time, 2 * pair + 1].item() == pytest.approx(
                 first * math.sin(angle) + second * math.cos(angle), abs=1e-5
             )
-    assert torch.equal(positions.qkv_angles[:, 0, 0], rotary_angles(9, 6))
-    assert torch.equal(positions.qkv_angles[:, 1, 0], rotary_angles(9, 6))
+    assert torch.equal(positions.qkv_angles[:, 0, 0], rotary_angles(9, 6, base))
+    assert torch.equal(positions.qkv_angles[:, 1, 0], rotary_angles(9, 6, base))
     assert torch.equal(positions.qkv_angles[:, 2, 0], rotary_angles(1, 6).expand(9, -1, -1))
 
 

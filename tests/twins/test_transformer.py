@@ -1,5 +1,6 @@
 """The transformer's parts beside the same thing written out slowly, and cached reading beside the plain pass."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -13,6 +14,7 @@ from pellucid.layers.feed_forward import squared_relu
 from pellucid.layers.positions import POSITIONS
 from pellucid.layers.positions.encodings import rotary_angles, rotate
 from pellucid.layers.row_attention import LONGEST_COMPILED, LONGEST_IN_TORCH, TokenRows, attend_rows, attend_short_rows
+from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 
@@ -359,3 +361,14 @@ def test_what_cannot_be_built_is_refused():
         TransformerConfig(5, context=4, width=8, depth=1, n_heads=2, positions="absolute")
     with pytest.raises(PellucidError, match="9 tokens came"):
         awakened(TransformerConfig(5, context=8, width=8, depth=1, n_heads=2))(torch.zeros(1, 9, dtype=torch.int64))
+
+
+def test_short_contexts_turn_faster_and_old_configs_as_before():
+    short, long = (TransformerConfig.of_size("tiny", 5, context) for context in (64, 65))
+    assert (short.rotary_base, long.rotary_base) == (100, 10_000)
+    assert torch.equal(Transformer(short).positions.angles(0, 64), rotary_angles(64, 8, 100))
+    stored = {name: value for name, value in dataclasses.asdict(short).items() if name != "rotary_base"}
+    old = find_network("transformer", "text").config_from(stored)  # of a run from before there was such a field
+    assert torch.equal(Transformer(old).positions.angles(0, 64), rotary_angles(64, 8, 10_000))
+    with pytest.raises(PellucidError, match="a rotary base of 0 came"):
+        dataclasses.replace(short, rotary_base=0.0)

@@ -62,7 +62,7 @@ def write(subject: Subject, folder: Path) -> None:
     writer.add_head_count_kv(own.n_heads)
     writer.add_layer_norm_eps(EPSILON)
     writer.add_rope_dimension_count(own.width // own.n_heads)
-    writer.add_rope_freq_base(10_000.0)
+    writer.add_rope_freq_base(own.rotary_base)
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     _add_tokenizer(writer, subject)
     for name, tensor in gguf_tensors(model, has_end=subject.vocabulary.has_boundary).items():

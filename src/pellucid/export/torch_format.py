@@ -178,9 +178,13 @@ def _one_encoding(name: str) -> Instead:
 
     module, _, encoding = ENCODINGS[name].partition(":")
     text = f'''
-def build_positions(name: str, *, length: int, width: int, n_heads: int, is_causal: bool) -> nn.Module:
+def build_positions(
+    name: str, *, length: int, width: int, n_heads: int, is_causal: bool, rotary_base: float = 10_000.0
+) -> nn.Module:
     """The position encoding of this network: {name}."""
-    return {encoding}.for_attention(length=length, width=width, n_heads=n_heads, is_causal=is_causal)
+    return {encoding}.for_attention(
+        length=length, width=width, n_heads=n_heads, is_causal=is_causal, rotary_base=rotary_base
+    )
 '''
     return Instead(text, (getattr(importlib.import_module(module), encoding),))
 

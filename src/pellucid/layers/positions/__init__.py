@@ -26,12 +26,18 @@ ENCODINGS: dict[str, str] = {
 POSITIONS = tuple(ENCODINGS)
 
 
-def build_positions(name: str, *, length: int, width: int, n_heads: int, is_causal: bool) -> Positions:
+def build_positions(
+    name: str, *, length: int, width: int, n_heads: int, is_causal: bool, rotary_base: float = 10_000.0
+) -> Positions:
     """The encoding of this name, for up to `length` tokens of `width` numbers, shared by `n_heads` heads.
+
+    rotary_base: of rotary positions, how much slower the last pair turns than the first.
 
     >>> build_positions("alibi", length=8, width=16, n_heads=4, is_causal=True).acts_on
     'scores'
     """
     module, _, class_name = ENCODINGS[name].partition(":")
     encoding: type[Positions] = getattr(importlib.import_module(module), class_name)
-    return encoding.for_attention(length=length, width=width, n_heads=n_heads, is_causal=is_causal)
+    return encoding.for_attention(
+        length=length, width=width, n_heads=n_heads, is_causal=is_causal, rotary_base=rotary_base
+    )

@@ -41,8 +41,13 @@ class Positions(nn.Module):
     acts_on: str = "nothing"
 
     @classmethod
-    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> Self:
-        """As a network has it, for up to `length` tokens of `width` numbers, shared by `n_heads` heads."""
+    def for_attention(
+        cls, *, length: int, width: int, n_heads: int, is_causal: bool, rotary_base: float = SLOWEST
+    ) -> Self:
+        """As a network has it, for up to `length` tokens of `width` numbers, shared by `n_heads` heads.
+
+        rotary_base: of rotary positions, how much slower the last pair turns than the first.
+        """
         return cls()
 
     def embeddings(self, start: int, end: int) -> Tensor | None:
@@ -104,7 +109,9 @@ class IndexPositions(Positions):
         self.register_buffer("first", torch.eye(1, width)[0], persistent=False)
 
     @classmethod
-    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> IndexPositions:
+    def for_attention(
+        cls, *, length: int, width: int, n_heads: int, is_causal: bool, rotary_base: float = SLOWEST
+    ) -> IndexPositions:
         return cls(width)
 
     def embeddings(self, start: int, end: int) -> Tensor:
@@ -130,7 +137,9 @@ class SinusoidalPositions(Positions):
         self.register_buffer("table", sinusoids(length, width), persistent=False)
 
     @classmethod
-    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> SinusoidalPositions:
+    def for_attention(
+        cls, *, length: int, width: int, n_heads: int, is_causal: bool, rotary_base: float = SLOWEST
+    ) -> SinusoidalPositions:
         return cls(length, width)
 
     def embeddings(self, start: int, end: int) -> Tensor:
@@ -152,7 +161,9 @@ class LearnedPositions(Positions):
         self.table = nn.Embedding(length, width)
 
     @classmethod
-    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> LearnedPositions:
+    def for_attention(
+        cls, *, length: int, width: int, n_heads: int, is_causal: bool, rotary_base: float = SLOWEST
+    ) -> LearnedPositions:
         return cls(length, width)
 
     def embeddings(self, start: int, end: int) -> Tensor:
@@ -214,17 +225,17 @@ def _require_places(grid: tuple[int, ...]) -> None:
         raise PellucidError(f"there is no place in {' × '.join(map(str, grid))}", fix="Choose at least 1")
 
 
-def rotary_angles(length: int, head_width: int) -> Tensor:
+def rotary_angles(length: int, head_width: int, base: float = SLOWEST) -> Tensor:
     """The cosine and the sine by which each pair of each position is turned: (length, head_width / 2, 2).
 
-    Position 0 is not turned at all.
+    Position 0 is not turned at all. base: about how much slower the last pair turns than the first.
 
     >>> rotary_angles(2, 4)[0]
     tensor([[1., 0.],
             [1., 0.]])
     """
     pairs = torch.arange(0, head_width, 2, dtype=torch.float64) / head_width
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * SLOWEST**-pairs
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * base**-pairs
     return torch.stack([angles.cos(), angles.sin()], dim=-1).to(torch.get_default_dtype())
 
 
@@ -255,17 +266,19 @@ class RotaryPositions(Positions):
     table: Tensor  # (length, head_width / 2, 2)
     qkv_angles: Tensor  # (length, 3, 1, head_width / 2, 2): the same for queries and keys; values are not turned
 
-    def __init__(self, length: int, head_width: int) -> None:
+    def __init__(self, length: int, head_width: int, base: float = SLOWEST) -> None:
         super().__init__()
         # What follows from the configuration is not saved.
-        angles = rotary_angles(length, head_width)
+        angles = rotary_angles(length, head_width, base)
         self.register_buffer("table", angles, persistent=False)
         still = angles[:1].expand_as(angles)
         self.register_buffer("qkv_angles", torch.stack([angles, angles, still], dim=1)[:, :, None], persistent=False)
 
     @classmethod
-    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> RotaryPositions:
-        return cls(length, width // n_heads)
+    def for_attention(
+        cls, *, length: int, width: int, n_heads: int, is_causal: bool, rotary_base: float = SLOWEST
+    ) -> RotaryPositions:
+        return cls(length, width // n_heads, rotary_base)
 
     def angles(self, start: int, end: int) -> Tensor:
         return self.table[start:end]
@@ -322,7 +335,9 @@ class RelativeBias(Positions):
         nn.init.zeros_(self.table.weight)
 
     @classmethod
-    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> RelativeBias:
+    def for_attention(
+        cls, *, length: int, width: int, n_heads: int, is_causal: bool, rotary_base: float = SLOWEST
+    ) -> RelativeBias:
         return cls(n_heads, is_causal=is_causal)
 
     def bias(self, n: int, time: int) -> Tensor:
@@ -364,7 +379,9 @@ class ALiBi(Positions):
         self.register_buffer("slopes", slopes(n_heads), persistent=False)
 
     @classmethod
-    def for_attention(cls, *, length: int, width: int, n_heads: int, is_causal: bool) -> ALiBi:
+    def for_attention(
+        cls, *, length: int, width: int, n_heads: int, is_causal: bool, rotary_base: float = SLOWEST
+    ) -> ALiBi:
         return cls(n_heads)
 
     def bias(self, n: int, time: int) -> Tensor:

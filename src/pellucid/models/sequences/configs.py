@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,6 +10,10 @@ from pellucid.errors import PellucidError, TooLarge
 from pellucid.models.settings import require_heads, require_norm_groups, setting
 from pellucid.options import check_options, option, require_whole
 
+# In so short a context pairs that turn by less than a hundredth of a radian a token are hardly turned at all. Dev after
+# 200 to 371 steps with a base of 100 in place of 10,000, of 3 seeds each: Shakespeare 0.011, 0.000 and 0.000 lower,
+# names 0.005, 0.000 and 0.000, Genesis 0.013, 0.004 and 0.013, English words 0.004, -0.001 and 0.006.
+SHORT_CONTEXT, SHORT_BASE = 64, 100.0
 MOST_ENTRIES = 1 << 27  # numbers in the table of a neural n-gram: half a gigabyte of float32
 
 
@@ -145,11 +150,14 @@ class TransformerConfig:
     positions: str = setting("positions", "rotary")
     attention_dropout: float = setting("attention_dropout", 0.0)
     form: str = setting("form", "pre")
+    rotary_base: float = 10_000.0  # how much slower the last pair of rotary positions turns than the first
 
     def __post_init__(self) -> None:
         require_whole("vocab_size", self.vocab_size)
         check_options(self)
         require_heads(self.width, self.n_heads, self.positions)
+        if not 1 <= self.rotary_base < math.inf:
+            raise PellucidError(f"a rotary base of {self.rotary_base:g} came", fix="Choose one of 1 or more")
 
     @classmethod
     def of_size(cls, size: str, vocab_size: int, context: int) -> TransformerConfig:
@@ -157,4 +165,5 @@ class TransformerConfig:
         depth, width, n_heads = {"tiny": (2, 16, 2), "small": (4, 32, 4), "medium": (4, 64, 4), "large": (4, 128, 4)}[
             size
         ]
-        return cls(vocab_size, context, width, depth, n_heads)
+        base = SHORT_BASE if context <= SHORT_CONTEXT else cls.rotary_base
+        return cls(vocab_size, context, width, depth, n_heads, rotary_base=base)

@@ -120,7 +120,12 @@ class Transformer(SequenceModel):
         self.head = nn.Linear(config.width, config.vocab_size, bias=False)
         nn.init.zeros_(self.head.weight)  # so every token is as likely at first, and the first loss is ln |V|
         self.positions = build_positions(
-            config.positions, length=config.context, width=config.width, n_heads=config.n_heads, is_causal=True
+            config.positions,
+            length=config.context,
+            width=config.width,
+            n_heads=config.n_heads,
+            is_causal=True,
+            rotary_base=config.rotary_base,
         )
 
     @property
