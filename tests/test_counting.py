@@ -367,3 +367,17 @@ def test_counts_are_the_same_however_often_chunks_are_joined(monkeypatch):
         monkeypatch.setattr("pellucid.models.counting.counts.MOST_APART", most)
         for one, other in zip(count(side, 90, 12).levels, whole.levels, strict=True):
             assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("codes", "counts", "rows"))
+
+
+@pytest.mark.parametrize("has_boundary", [True, False])
+def test_contexts_that_come_again_are_worked_out_once(monkeypatch, has_boundary):
+    rng = np.random.default_rng(3)
+    tokens = np.append(rng.integers(0, 5, 400), 0)
+    model = NGram.fit(Corpus(tokens, has_boundary), NGramConfig(5, order=4))
+    asked, plain = [], NGram._distributions
+    monkeypatch.setattr(NGram, "_distributions", lambda self, codes: asked.append(len(codes[0])) or plain(self, codes))
+    contexts = rng.integers(0, 5, (2_000, 3))
+    found = model.log_probabilities(contexts)
+    assert sum(asked) <= 125  # contexts of three tokens, of five symbols
+    one_by_one = np.concatenate([model.log_probabilities(row[None]) for row in contexts])
+    assert np.array_equal(found, one_by_one)
