@@ -24,6 +24,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 import pellucid.http
+import pellucid.http.server as server_module
 from pellucid.errors import PellucidError
 from pellucid.http.answers import build_app, json_answer, parse_json, read_fields
 from pellucid.http.door import SECURITY_HEADERS, BearerKey, Door, DoorRules, equals_secret
@@ -278,6 +279,41 @@ def test_half_open_connections_leave_it_usable(server):
     finally:
         for connection in half_open:
             connection.close()
+
+
+def test_a_crowd_is_read_a_few_at_a_time_and_what_is_urgent_before_it():
+    """All of it comes between two turns of the loop, the urgent request last."""
+    handled: list[str] = []
+
+    async def handle(request: Request) -> Response:
+        handled.append(request.url.path)
+        if request.url.path == "/hold":
+            has_begun.set()
+            all_sent.wait(10)  # the loop itself stands still
+        return Response("done")
+
+    has_begun, all_sent = threading.Event(), threading.Event()
+    routes = [Route(path, handle) for path in ("/hold", "/crowd", "/urgent")]
+    listener = open_listener("127.0.0.1", 0)
+    door = Door(build_app(routes), DoorRules.of(listener, in_flight=200))
+    with (
+        HttpServer(door, listener, Limits(), urgent=(b"GET /urgent ",)).in_thread() as server,
+        contextlib.ExitStack() as stack,
+    ):
+        open_one = lambda: stack.enter_context(socket.create_connection(server.address, timeout=10))  # noqa: E731
+        head = f"GET {{}} HTTP/1.1\r\nHost: 127.0.0.1:{server.address[1]}\r\nConnection: close\r\n\r\n"
+        crowd = [open_one() for _ in range(60)]
+        urgent, holding = open_one(), open_one()
+        holding.sendall(head.format("/hold").encode())
+        assert has_begun.wait(10)
+        for one in crowd:
+            one.sendall(head.format("/crowd").encode())
+        urgent.sendall(head.format("/urgent").encode())
+        all_sent.set()
+        for one in (*crowd, urgent, holding):
+            assert one.recv(100).startswith(b"HTTP/1.1 200")
+    assert sorted(handled) == ["/crowd"] * 60 + ["/hold", "/urgent"]
+    assert handled.index("/urgent") <= 2 * server_module.READ_AT_ONCE
 
 
 def test_several_requests_on_one_connection(server):

@@ -17,7 +17,10 @@ It ends by itself: after --count requests, or after --minutes.
 import argparse
 import asyncio
 import contextlib
+import http.client
 import json
+import multiprocessing
+import multiprocessing.connection
 import os
 import random
 import re
@@ -325,9 +328,36 @@ async def last_requests(port: int) -> AsyncIterator[list[asyncio.Task[tuple[int,
         one.close()
 
 
+def watch_health(port: int, caller: multiprocessing.connection.Connection) -> None:
+    """Ask for /health over one connection again and again until told to end, and send what each took, in seconds.
+
+    It is open before the crowd comes: whoever opens one behind a thousand others waits until they were let in.
+    """
+    waits: list[float] = []
+    problems: list[str] = []
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_ANSWER)
+    connection.connect()
+    caller.send("ready")
+    while not caller.poll():
+        began = time.monotonic()
+        try:
+            connection.request("GET", "/health")
+            with connection.getresponse() as answer:
+                answer.read()
+            if answer.status != 200:
+                problems.append(f"it was answered with {answer.status}")
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            problems.append(f"{type(error).__name__} {error}")
+        waits.append(time.monotonic() - began)
+        time.sleep(0.005)
+    connection.close()
+    caller.send((waits, problems))
+
+
 async def ask_crowd(load: Load, server: Server, n: int) -> None:
     """So many clients with a connection of their own, all at once; /health is asked over another meanwhile."""
-    before, statuses, waits = server.sizes()[0], Counter[int](), list[float]()
+    before, statuses = server.sizes()[0], Counter[int]()
 
     async def client(place: int) -> None:
         connection = Connection(server.port)
@@ -344,23 +374,19 @@ async def ask_crowd(load: Load, server: Server, n: int) -> None:
         finally:
             connection.close()
 
-    async def watch() -> None:
-        connection = Connection(server.port)
-        with contextlib.closing(connection):
-            while True:
-                began = time.monotonic()
-                status, _, _ = await connection.ask("GET", "/health")
-                waits.append(time.monotonic() - began)
-                if status != 200:
-                    load.fault(f"/health was answered with {status}")
-                await asyncio.sleep(0.005)
-
-    watching = asyncio.ensure_future(watch())
+    # In a process of its own: what a thousand clients take of this one is not what the server takes.
+    apart = multiprocessing.get_context("spawn")
+    ours, theirs = apart.Pipe()
+    watching = apart.Process(target=watch_health, args=(server.port, theirs))
+    watching.start()
+    theirs.close()
+    await asyncio.to_thread(ours.recv)  # it is ready
     await asyncio.gather(*(client(place) for place in range(n)))
-    watching.cancel()
-    ended = (await asyncio.gather(watching, return_exceptions=True))[0]
-    if not isinstance(ended, asyncio.CancelledError):
-        load.fault(f"/health: {type(ended).__name__} {ended}")
+    ours.send("end")
+    waits, problems = await asyncio.to_thread(ours.recv)
+    watching.join()
+    for problem in problems:
+        load.fault(f"/health: {problem}")
     grown = server.sizes()[0] - before
     print(f"{n:,} at once".ljust(21), f"{statuses[200]:,} answered, {statuses[429]:,} told to come back (429)")
     if not waits:

@@ -2,7 +2,8 @@
 
 What uvicorn leaves open is closed here: a request whose headers or body do not arrive, an answer that nobody reads,
 connections without end. A connection too many does not shut others out: the one that has waited longest for the rest
-of a request makes room, so that a thousand half-open ones leave the server usable.
+of a request makes room, so that a thousand half-open ones leave the server usable. Where a thousand ask at the same
+moment they are read a few at a time, and what is urgent goes before them.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
@@ -28,6 +30,8 @@ from pellucid.http.door import SECURITY_HEADERS
 
 HEADER_BYTES = 16 * 1024
 WAITING_ROOM = 1024  # connections that the system holds until they are taken in
+TAKEN_IN = 8  # of them at a turn of the loop
+READ_AT_ONCE = 8  # connections that are listened to at a turn of the loop
 Listener = socket.socket  # for those who only hand it on
 
 
@@ -93,14 +97,21 @@ class HttpServer:
     """An ASGI app on a listening socket, from `run` until a signal or `stop`.
 
     on_end: called once when the end begins, in the server's own thread, so that streams can be told to finish.
+    urgent: with what a request begins that goes before all others that have come.
     """
 
     def __init__(
-        self, app: ASGIApp, listener: socket.socket, limits: Limits, *, on_end: Callable[[], None] = lambda: None
+        self,
+        app: ASGIApp,
+        listener: socket.socket,
+        limits: Limits,
+        *,
+        on_end: Callable[[], None] = lambda: None,
+        urgent: tuple[bytes, ...] = (),
     ) -> None:
         self.listener = listener
         self.ended_by: int | None = None
-        protocol = type("LimitedProtocol", (_LimitedProtocol,), {"limits": limits})
+        protocol = type("LimitedProtocol", (_LimitedProtocol,), {"limits": limits, "queue": _Queue(urgent)})
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -115,7 +126,7 @@ class HttpServer:
             timeout_keep_alive=max(1, round(limits.idle_seconds)),
             timeout_graceful_shutdown=max(1, round(limits.ending_seconds)),
             h11_max_incomplete_event_size=HEADER_BYTES,
-            backlog=limits.connections,  # also how many are taken in at once, before anything of them is read
+            backlog=TAKEN_IN,
         )
         self._server = _Server(config, self._noted, on_end)
 
@@ -187,10 +198,51 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
+class _Queue:
+    """What connections have sent and nobody has read yet: so much of it is read at a turn of the loop, and no more.
+
+    Else a crowd that comes between two turns is answered in one, and everybody waits for all of it.
+    """
+
+    def __init__(self, urgent: tuple[bytes, ...]) -> None:
+        self.urgent = urgent
+        self.waiting: deque[tuple[_LimitedProtocol, bytes]] = deque()
+        self.n_left = READ_AT_ONCE
+        self.is_due = False
+
+    def put(self, connection: "_LimitedProtocol", data: bytes) -> None:
+        is_next = bool(self.n_left) and not self.waiting
+        if is_next or data.startswith(self.urgent):
+            self.n_left = max(0, self.n_left - 1)
+            connection.read(data)
+        else:
+            connection.transport.pause_reading()
+            self.waiting.append((connection, data))
+        self._go_on(connection.loop)
+
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self.is_due:
+            self.is_due = True
+            loop.call_soon(self._begin_turn, loop)
+
+    def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.is_due, self.n_left = False, READ_AT_ONCE
+        while self.waiting and self.n_left:
+            connection, data = self.waiting.popleft()
+            if not connection.transport.is_closing():
+                self.n_left -= 1
+                connection.read(data)
+                if not connection.flow.read_paused:
+                    connection.transport.resume_reading()
+        if self.waiting:
+            self._go_on(loop)
+
+
 class _LimitedProtocol(H11Protocol):
     """One connection, on which everything that a client should do has its time."""
 
     limits: Limits
+    queue: _Queue
     _deadline: asyncio.TimerHandle | None = None
     _write_deadline: asyncio.TimerHandle | None = None
     _turn: asyncio.TimerHandle | None = None
@@ -217,6 +269,10 @@ class _LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self.queue.put(self, data)
+
+    def read(self, data: bytes) -> None:
+        """Take what came, when its turn is."""
         if self._deadline is None and self._is_waiting:
             self._begun_at = self.loop.time()
             self._arm(self.limits.header_seconds)

@@ -250,4 +250,4 @@ def build_server(service: Service, listener: Listener) -> HttpServer:
         connections=_allow_connections(options.batch + options.queue + MORE_CONNECTIONS),
         request_bytes=1 << 25,
     )
-    return HttpServer(app, listener, limits)
+    return HttpServer(app, listener, limits, urgent=(b"GET /health ",))
