@@ -1,9 +1,10 @@
 """The lab asked a million times, of everything that it has: `python -m trust.lab_soak`.
 
-The lab is a process with a run. Several visitors ask for pages, runs, trees, samples, surprises, derivations, x-rays,
-figures and files, drop files, follow a run and leave, and send what is wrong. The first fifth of the requests warms up
-what is loaded once and kept. From then on memory may grow by less than 1 MB in 100,000 requests, by a line through all
-measurements; threads and open files must stay as many as they were; and no answer may be 500 or above.
+The lab is a process with two runs, one that stopped and one that was trained to its end. Several visitors ask for
+pages, runs, trees, samples, surprises, derivations, x-rays, figures and files, drop files, follow a run and leave, and
+send what is wrong. The first fifth of the requests warms up what is loaded once and kept. From then on memory may grow
+by less than 1 MB in 100,000 requests, by a line through all measurements; threads and open files must stay as many as
+they were; and no answer may be 500 or above.
 """
 
 from __future__ import annotations
@@ -23,10 +24,18 @@ from pathlib import Path
 from trust.lab_slow import LabProcess
 from trust.tiny_runs import made
 
+from pellucid import train
+
 VISITORS = 4
 MOST_GROWTH = 1.0  # MB in 100,000 requests
-RUN = "small"
+RUN, TRAINED = "small", "trained"  # one that stopped, whose followers wait for news; one whose page is whole
 Question = tuple[str, str, bytes | None]
+
+
+def make_runs(folder: Path) -> None:
+    """The folder that the lab is started in: a list, and two runs on it."""
+    made(folder, RUN)
+    train(folder / "own.txt", name=TRAINED, runs=folder / "runs", model="transformer", size="tiny", steps=5, threads=1)
 
 
 def choose_question(rng: random.Random) -> Question:
@@ -48,11 +57,11 @@ def choose_question(rng: random.Random) -> Question:
             "/static/app.js",
             "/static/vendor/uplot.js",
             "/api/home",
-            f"/api/runs/{RUN}",
+            f"/api/runs/{TRAINED}",
             "/%00",
             "/api/runs/..%2f..",
         ),
-        *(f"/api/runs/{RUN}/files/run.json", f"/api/runs/{text}", f"/api/runs/{RUN}/events", "/api/lessons"),
+        *(f"/api/runs/{TRAINED}/files/run.json", f"/api/runs/{text}", f"/api/runs/{RUN}/events", "/api/lessons"),
         *(
             f"/api/runs/{RUN}/modules?text={text}",
             f"/api/runs/{RUN}/figures/attention-maps?input={text}",
@@ -120,15 +129,19 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made(folder, RUN)
+        make_runs(folder)
         lab = LabProcess(folder)
         began = time.monotonic()
         soakers = [Soaker(lab, asked.seed * 1000 + one, asked.requests // VISITORS) for one in range(VISITORS)]
         for soaker in soakers:
             soaker.start()
         seen: list[tuple[int, float, int, int]] = []
+        n_told = 0
         while any(soaker.is_alive() for soaker in soakers):
             seen.append((sum(soaker.by_status.total() for soaker in soakers), *lab.sizes()))
+            if seen[-1][0] >= asked.requests * n_told / 10:
+                n_told += 1
+                print("after {:9,}: {:6.1f} MB, {} threads, {} open files".format(*seen[-1]), flush=True)
             time.sleep(1)
         seconds = time.monotonic() - began
         time.sleep(1)
@@ -136,8 +149,6 @@ def main() -> int:
         code = lab.end()
     warm = [one for one in seen if one[0] >= asked.requests / 5] or seen[-2:]
     growth = 1e5 * slope_of([(n, megabytes) for n, megabytes, _, _ in warm])
-    for n, megabytes, n_threads, n_files in seen[:: max(1, len(seen) // 10)]:
-        print(f"after {n:9,}: {megabytes:6.1f} MB, {n_threads} threads, {n_files} open files")
     statuses = sum((soaker.by_status for soaker in soakers), Counter())
     wrong = [problem for soaker in soakers for problem in soaker.wrong]
     n_threads, n_files = max(one[2] for one in warm), max(one[3] for one in warm)

@@ -36,8 +36,10 @@ def command(port: int, host: str, i_know: bool, no_open: bool, runs: str) -> Non
     if base.exists() and not base.is_dir():
         raise PellucidError(f"{base} is not a folder", fix="Name the folder that runs are kept in")
     from pellucid.lab.app import Lab, build_lab
+    from pellucid.lab.memory import share_one_heap
     from pellucid.lab.session import Session
 
+    share_one_heap()
     listener = open_listener(host, port)
     number = int(listener.getsockname()[1])
     shown = f"[{host}]" if ":" in host else host

@@ -2,6 +2,7 @@
 
     app          Lab: the app behind its door, its static files, who may come in
     session      the one-time token of the link, and the cookie that it is exchanged for
+    memory       what answers have freed is given back to the system
     workers      where heavy work is done, so that pages stay quick
     runs         runs as cards, live, in full; figures, files, the doctor, single numbers
     uploads      a file or a folder of images that is dropped, kept under names of our own

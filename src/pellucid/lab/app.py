@@ -22,6 +22,7 @@ from pellucid.api.exports import ExportProcesses
 from pellucid.api.processes import TrainingProcesses
 from pellucid.http.answers import Refusal, build_app
 from pellucid.http.door import Door, DoorRules
+from pellucid.lab.memory import ReleasesMemory
 from pellucid.lab.session import Session
 from pellucid.lab.workers import Worker
 
@@ -152,4 +153,4 @@ def build_lab(lab: Lab, listener: socket.socket, names: Iterable[str] = ()) -> A
         takes_octets=lambda path: path in UPLOADS,
         in_flight=96,
     )
-    return Door(build_app(routes), rules)
+    return ReleasesMemory(Door(build_app(routes), rules))
