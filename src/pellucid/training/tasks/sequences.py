@@ -458,12 +458,14 @@ class CountedSums:
     def __init__(self) -> None:
         self.sums, self.n_tokens = np.zeros(5), 0
 
-    def add(self, parts: Parts, targets: torch.Tensor) -> None:
-        """parts: of n tokens, (n, …); targets: (n,)."""
-        scores = (parts.counted, parts.logits, parts.alone)
-        losses = [functional.cross_entropy(one.double(), targets, reduction="sum") for one in scores]
-        changed = (parts.counted.argmax(-1) != parts.logits.argmax(-1)).sum()
-        self.sums += np.array([float(one) for one in (parts.gate.double().sum(), *losses, changed)])
+    def add(self, parts: Parts, targets: torch.Tensor, losses: torch.Tensor, guesses: torch.Tensor) -> None:
+        """parts: of n tokens, (n, …); targets, and the loss and the likeliest token of both together: (n,)."""
+        counted, alone = (
+            functional.cross_entropy(one, targets, reduction="none") for one in (parts.counted, parts.alone)
+        )
+        means = [one.double().sum() for one in (parts.gate, counted, losses, alone)]
+        changed = (parts.counted.argmax(-1) != guesses).sum()
+        self.sums += np.array([float(one) for one in (*means, changed)])
         self.n_tokens += len(targets)
 
     def means(self) -> CountedParts:
@@ -495,11 +497,15 @@ def token_losses(
             if not is_own:
                 continue
             at, targets = places.reshape(-1)[is_real.numpy()], batch.targets.flatten()[is_real]
-            found[at] = functional.cross_entropy(scores, targets, reduction="none").cpu().double().numpy()
+            losses = functional.cross_entropy(scores, targets, reduction="none")
+            found[at] = losses.cpu().double().numpy()
+            if is_right is None and parts is None:
+                continue
+            guesses = scores.argmax(-1)
             if is_right is not None:
-                is_right[at] = (scores.argmax(-1) == targets).cpu().numpy()
+                is_right[at] = (guesses == targets).cpu().numpy()
             if sums is not None and parts is not None:
-                sums.add(parts, targets)
+                sums.add(parts, targets, losses, guesses)
     if is_right is not None:
         is_right |= world.add(is_right.astype(np.uint8)).astype(bool)
     return world.add(found)
