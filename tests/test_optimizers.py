@@ -17,9 +17,9 @@ from pellucid.training import muon as muon_file
 from pellucid.training.muon import (
     COEFFICIENTS,
     LEVELLING,
-    MOMENTUM,
     Muon,
     level_rows,
+    momentum_at,
     orthogonalize,
     orthogonalize_by_torch,
 )
@@ -179,12 +179,14 @@ def test_muon_steps_along_the_orthogonalised_momentum():
     momenta = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in shapes.items()}
     squares = {name: torch.zeros(shape[:-1], dtype=torch.float64) for name, shape in shapes.items()}
     muon = Muon(parameters, learning_rate=0.1, weight_decay=0.5)
+    kept = momentum_at(0.5)
+    assert momentum_at(1) > kept > momentum_at(0.0)
     for _ in range(3):
         for name, parameter in parameters.items():
             gradient = torch.randn(shapes[name], generator=draw, dtype=torch.float64)
             parameter.grad = gradient.clone()
-            momenta[name] = MOMENTUM * momenta[name] + (1 - MOMENTUM) * gradient
-            ahead = MOMENTUM * momenta[name] + (1 - MOMENTUM) * gradient
+            momenta[name] = kept * momenta[name] + (1 - kept) * gradient
+            ahead = kept * momenta[name] + (1 - kept) * gradient
             pieces = ahead.reshape(-1, *ahead.shape[-2:])
             update = torch.stack(
                 [torch.tensor(by_formula(p.tolist()) if name != "tall" else by_formula(p.T.tolist())) for p in pieces]

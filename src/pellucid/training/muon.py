@@ -30,7 +30,9 @@ except ImportError:  # it was installed without a C compiler
 
 # Of X, X³ and X⁵ in each step: what brings all singular values from 0.01 to 1 nearest to 1, to between 0.7 and 1.3.
 COEFFICIENTS = ((8.0934, -23.6205, 17.4462), (3.6366, -2.7219, 0.5365), (2.6613, -1.9772, 0.4526))
-MOMENTUM = 0.95
+# At the peak learning rate, and where it has come down to nothing. Early steps need many gradients to agree on a way;
+# late ones are small, and gradients of long ago, when the weights were others, lead them astray.
+MOMENTUM, LAST_MOMENTUM = 0.95, 0.85
 LEVELLING = 0.95  # of the mean of squares of rows, what is kept of the steps before
 LEAST_SQUARE = 1e-12  # of a row that never moved, which levelling would divide by
 MOST_ROWS_COMPILED = 256  # of a matrix; with 512 torch's products, which are whole ones, were as fast
@@ -88,6 +90,15 @@ def orthogonalize_by_torch(matrices: Tensor) -> Tensor:
     return torch.bmm(product, matrices)
 
 
+def momentum_at(factor: float) -> float:
+    """How much of the momentum is kept at this part of the peak learning rate.
+
+    >>> [round(momentum_at(factor), 3) for factor in (1, 0.5, 0)]
+    [0.95, 0.9, 0.85]
+    """
+    return LAST_MOMENTUM + (MOMENTUM - LAST_MOMENTUM) * factor
+
+
 class MatrixStack(NamedTuple):
     """Parameters whose matrices have one shape, which are worked on together; tall ones lie on their sides."""
 
@@ -116,15 +127,15 @@ class Muon:
 
     @torch.no_grad()
     def step(self, factor: float) -> None:
-        learning_rate = self.learning_rate * factor
+        learning_rate, kept = self.learning_rate * factor, momentum_at(factor)
         for names, is_tall, momentum, squares in self.stacks:
             parameters = [self.parameters[name] for name in names]
             gradients = torch.cat(
                 [_lay_down(p.grad if p.grad is not None else torch.zeros_like(p)) for p in parameters]
             )
-            momentum.lerp_(gradients, 1 - MOMENTUM)
+            momentum.lerp_(gradients, 1 - kept)
             # Nesterov's: a look ahead, along the momentum from the gradient.
-            update = orthogonalize(torch.lerp(gradients, momentum, MOMENTUM))
+            update = orthogonalize(torch.lerp(gradients, momentum, kept))
             update = level_rows(update, squares)
             upright = update.mT if is_tall else update
             rows, columns = upright.shape[1:]
