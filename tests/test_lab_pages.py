@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from PIL import Image
@@ -624,3 +626,63 @@ def test_latex_is_copied_and_a_claim_is_run_to_its_end(visitor: LabVisitor, stud
     expect(page.get_by_role("button", name="Run it here")).to_be_enabled()
     expect(page.get_by_role("region", name="Numbers").get_by_text("2.04167").first).to_be_visible()
     visitor.check(page)
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabProcess]:
+    """A lab with a run of a list whose items are script, and beside it a folder whose name is."""
+    folder = tmp_path_factory.mktemp("scripted")
+    (folder / "items.txt").write_text("\n".join(f"{EVIL}{number}" for number in range(60)))
+    runs = folder / "runs"
+    asked: dict[str, Any] = {"kind": "list", "tokens": "bpe", "model": "transformer", "size": "tiny", "steps": 2}
+    pellucid.train(folder / "items.txt", name="evil", runs=runs, threads=1, **asked)
+    shutil.copytree(runs / "evil", runs / EVIL)
+    lab = LabProcess(folder)
+    yield lab
+    lab.end()
+
+
+def test_items_samples_and_names_that_are_script_stay_text(visitor: LabVisitor, scripted: LabProcess):
+    """Home, every tab of the run, Speak; the policy would stop a script, so what counts is that no element is made."""
+    page = visitor.open(scripted)
+    page.on("dialog", lambda dialog: (visitor.wrongs.append(f"dialog {dialog.message}"), dialog.dismiss()))
+
+    def check() -> None:
+        visitor.check(page)
+        for frame in page.frames:
+            assert frame.locator("[onerror], img[src=x]").count() == 0, (page.url, frame.url)
+
+    expect(page.get_by_role("link", name=re.compile("^evil"))).to_be_visible()
+    home = page.evaluate("() => fetch('/api/home').then((answer) => answer.json())")
+    assert [card["name"] for card in home["runs"]] == ["evil"]  # no run is called like the other folder
+    check()
+    visitor.go(page, f"run/{quote(EVIL, safe='')}")
+    expect(page.get_by_text(EVIL).first).to_be_visible()
+    check()
+    for tab in ("learning", "inside", "mistakes", "numbers", "doctor", "report", "export"):
+        visitor.go(page, f"run/evil/{tab}")
+        expect(page.locator("#panel > *").first).to_be_visible()
+        page.wait_for_function("() => [...document.images].every((one) => one.complete)")
+        if tab in ("learning", "report"):  # samples are on both
+            place = page.locator("#panel") if tab == "learning" else page.frame_locator("iframe").locator("body")
+            expect(place.get_by_text(EVIL).first).to_be_visible()
+        check()
+
+    visitor.go(page, "speak/evil")
+    page.get_by_label("Beginning").fill(EVIL)
+    expect(page.get_by_test_id("decoded")).to_have_text(re.compile(f"^{re.escape(EVIL)}"))
+    page.get_by_label("Beam width").fill("3")
+    expect(page.locator(".badge").filter(has_text=EVIL).first).to_be_visible()
+    expect(page.locator(".sample .text").filter(has_text=EVIL).first).to_be_visible()
+    page.locator(".sample summary").first.click()
+    expect(page.locator(".chip").filter(has_text=EVIL).first).to_be_visible()
+    check()
+    page.get_by_label("Beginning").fill("")
+    first = page.get_by_role("button", name=re.compile("^place 1: <"))
+    expect(first.first).to_be_visible()
+    page.get_by_label("Any text").fill(f"{EVIL}7")
+    expect(page.locator(".letter").last).to_be_visible()
+    assert "".join(page.locator(".letter").all_inner_texts()).replace("␣", " ").rstrip("·").strip() == f"{EVIL}7"
+    page.locator(".letter").last.click()
+    expect(page.get_by_role("status").filter(has_text="onerror")).to_be_visible()
+    check()
