@@ -92,6 +92,7 @@ def test_names_are_thirty_thousand_and_nan_and_true_are_among_them():
     assert data.items[:3] == ["james", "john", "robert"]
     assert all(item.isascii() and item.isalpha() and item.islower() for item in data.items)
     rows = names.births()
+    assert [row.name for row in rows] == data.items
     assert rows[0] == ("james", 23_215, 5_120_990)
     assert min(row.female + row.male for row in rows) == 148
     table = open_data("names", kind="table")

@@ -15,7 +15,7 @@ from pellucid.figures.report_page import report_html
 from pellucid.figures.words.ladder import earned_words
 from pellucid.figures.words.training import headline_words
 from pellucid.records import Replan, Resumption, Step, Timing, as_plain
-from pellucid.runs import open_run
+from pellucid.runs import Run, open_run
 from pellucid.training import trainer
 from pellucid.training.callbacks import Callbacks
 from pellucid.training.options import TrainOptions
@@ -88,6 +88,15 @@ def test_what_is_read_back_is_what_was_said(names, tmp_path):
     assert len(said.samples) == 10
     assert said.health[0].step == 1
     assert said.ending.reason == "budget"
+
+
+def test_looks_of_the_same_process_are_not_read_again(names, tmp_path, monkeypatch):
+    monkeypatch.setattr(Run, "health", property(lambda run: pytest.fail("read from the log")))
+    options = TrainOptions(model="transformer", steps=3, size="tiny", threads=1)
+    said = train_run(names, options, tmp_path / "own", Callbacks())
+    monkeypatch.undo()
+    assert len(said.health) >= 2
+    assert as_plain(open_run(tmp_path / "own").health) == as_plain(said.health)
 
 
 def test_the_same_seed_gives_the_same_bits(whole, names, tmp_path):

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -99,6 +99,10 @@ class Trainer:
     timings: list[Timing]  # how long they took
     asked: Sequence[Replan] = ()  # changes of the plan that are to be made; none: it follows the clock, if it has one
     world: World = ALONE
+    looks: list[Health] = field(default_factory=list)  # by this process
+
+    def __post_init__(self) -> None:
+        self.is_resumed = bool(self.evaluations)
 
     def train_from(self, after: int) -> Ending:
         """Train from the step after this one to the end, and say why it is the end."""
@@ -177,6 +181,8 @@ class Trainer:
 
     def read_health(self) -> tuple[Health, ...]:
         """All that was probed so far, by earlier processes too."""
+        if not self.is_resumed:
+            return tuple(self.looks)  # what the log gives back, without reading thousands of numbers
         self.writer.flush()
         return self.writer.run.health
 
@@ -198,6 +204,7 @@ class Trainer:
             yield step
 
     def _look(self, health: Health) -> None:
+        self.looks.append(health)
         self.writer.append("health", health)
         self.callbacks.on_health(health)
 

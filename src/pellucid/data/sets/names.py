@@ -26,7 +26,8 @@ def births() -> list[NameBirths]:
 
 def load(seed: int = 0, n: int = 30_000) -> ListData:
     """The n most frequent names."""
-    items = [row.name for row in births()[:n]]
+    lines = read_embedded("names.csv.gz").decode("ascii").splitlines()[1 : n + 1]
+    items = [line.partition(",")[0] for line in lines]  # none is quoted; rows with counts take five times as long
     return ListData(
         name="names",
         items=items,
