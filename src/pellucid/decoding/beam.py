@@ -18,8 +18,8 @@ from pellucid.decoding.sampling import (
     IntArray,
     Reading,
     Scores,
-    after_start,
     log_softmax,
+    read_start,
 )
 from pellucid.records import BeamCandidate, BeamLevel
 
@@ -59,7 +59,7 @@ def beam_search(
     require_beam(width)
     require_length_penalty(length_penalty)
     reading = FromContexts(source) if callable(source) else source
-    scores = after_start(reading, start, 1)
+    scores = read_start(reading, start)
     begun = np.zeros((1, 0), np.int64)  # (beginning, tokens), the likeliest first
     logs = np.zeros(1)
     finished: list[Hypothesis] = []

@@ -154,20 +154,38 @@ def _draw_together(
     temperature: float,
     masks: Sequence[Filter],
 ) -> list[Drawn]:
-    scores = after_start(reading, start, rows.n_samples)
-    longest = rows.longest
-    for step in range(longest):
+    scores = read_start(reading, start)
+    # Samples that have drawn the same so far are one row of the reading: at first all are, and after a few tokens none.
+    read_as, is_apart = np.zeros(rows.n_samples, np.int64), rows.n_samples == 1
+    for step in range(rows.longest):
         chance = chances.at(step, rows.n_samples, rows.first)[rows.samples]
-        chosen, logs = draw_rows(reading, rows.places, scores, chance, temperature, masks)
+        chosen, logs = draw_rows(reading, read_as, scores[read_as], chance, temperature, masks)
         rows.add(step, chosen, logs)
-        if not rows.n_open or step + 1 == longest:
+        if not rows.n_open or step + 1 == rows.longest:
             break
         if len(chosen) - rows.n_open >= len(chosen) / IDLE:
             kept = rows.put_aside()
-            reading.keep(kept)
-            chosen = chosen[kept]
+            chosen, read_as, is_apart = chosen[kept], read_as[kept], False
+        if not is_apart:
+            first, same = _find_same(read_as * scores.shape[1] + chosen)
+            reading.keep(read_as[first])
+            chosen, read_as, is_apart = chosen[first], same, len(first) == len(same)
         scores = reading.advance(chosen)
     return rows.all()
+
+
+def _find_same(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Where each value stands first, and for all of them which of those it is; where none stands twice, in order.
+
+    >>> [found.tolist() for found in _find_same(np.array([7, 3, 7, 5]))]
+    [[1, 3, 0], [2, 0, 2, 1]]
+    >>> [found.tolist() for found in _find_same(np.array([7, 3]))]
+    [[0, 1], [0, 1]]
+    """
+    _, first, same = np.unique(values, return_index=True, return_inverse=True)
+    if len(first) == len(values):
+        return (places := np.arange(len(values))), places
+    return first, same
 
 
 def draw_rows(
@@ -266,13 +284,9 @@ class _Rows:
             self.done[sample] = Drawn(tuple(tokens[:length]), log, is_cut)
 
 
-def after_start(reading: Reading, start: Sequence[int], n_rows: int) -> FloatArray:
-    """The scores after the start, (rows, vocab); it is read once and then stands in every row."""
-    scores = reading.read(np.array([start], np.int64).reshape(1, len(start)))
-    rows = np.zeros(n_rows, np.int64)
-    if n_rows > 1:
-        reading.keep(rows)
-    return scores[rows]
+def read_start(reading: Reading, start: Sequence[int]) -> FloatArray:
+    """The scores after the start, (1, vocab)."""
+    return reading.read(np.array([start], np.int64).reshape(1, len(start)))
 
 
 def sampling_probabilities(scores: FloatArray, temperature: float, **filters: float) -> FloatArray:

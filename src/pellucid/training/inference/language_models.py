@@ -8,9 +8,10 @@ that a mistake in the prompt is answered at once.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ FEW = 10  # samples of a list, unless another number is asked for
 LONGEST_ITEM = 1_000  # tokens; a list's sample without an end is cut here
 LONGEST_PROMPT = 1_000  # tokens, where the model itself has no limit
 MOST_SCORED = 20_000  # tokens; each is a row of the table
+KEPT_TOKENS = 20_000  # samples of more have so many keys and values that their memory is given back
 SHOWN = 20  # tokens of a context that are shown
 
 
@@ -88,9 +90,10 @@ class LanguageModel(ABC):
     def reading(self, *, is_cached: bool = True) -> Reading:
         """The model as decoding goes on with it."""
 
-    def sampling_reading(self) -> Reading:
-        """The same to draw samples with: perhaps an `UnsureReading`."""
-        return self.reading()
+    @contextlib.contextmanager
+    def sampling_reading(self, n_tokens: int) -> Iterator[Reading]:
+        """The same to draw samples with, of at most so many tokens together: perhaps an `UnsureReading`."""
+        yield self.reading()
 
     @abstractmethod
     def joinable_reading(self) -> JoinableReading:
@@ -142,6 +145,7 @@ class TrainedModel(LanguageModel):
         find_network(run.model, run.kind)
         self.run = run
         self.vocabulary = load_vocabulary(run)
+        self._kept_readings: list[Reading] = []  # nobody draws with them now
 
     @cached_property
     def _loaded(self) -> tuple[SequenceModel, int]:
@@ -210,10 +214,18 @@ class TrainedModel(LanguageModel):
 
         return NeuralReading(self.model) if is_cached else ForwardReading(self.model)
 
-    def sampling_reading(self) -> Reading:
+    @contextlib.contextmanager
+    def sampling_reading(self, n_tokens: int) -> Iterator[Reading]:
+        """It is kept for the next samples, unless it holds much: to lay out weights and to get memory takes a sixth."""
         from pellucid.training.inference.single_precision import SingleReading, can_read_in_single
 
-        return SingleReading(self.model) if can_read_in_single(self.model) else self.reading()
+        if self._kept_readings:
+            reading = self._kept_readings.pop()
+        else:
+            reading = SingleReading(self.model) if can_read_in_single(self.model) else self.reading()
+        yield reading
+        if n_tokens <= KEPT_TOKENS:
+            self._kept_readings.append(reading)
 
     def joinable_reading(self) -> JoinableReading:
         from pellucid.models.stepwise import JoinableNeuralReading
@@ -438,7 +450,8 @@ def _draw(
             drawn = draw(model.reading(is_cached=not options.no_cache))
         else:
             try:
-                drawn = draw(model.sampling_reading())
+                with model.sampling_reading(n_samples * longest) as reading:
+                    drawn = draw(reading)
             except ImpreciseScores:
                 drawn = draw(model.reading())
     decode = model.vocabulary.decode
