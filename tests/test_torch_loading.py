@@ -38,9 +38,9 @@ import torch
 print(torch._meta_registrations.device_hint(torch.empty(1)), isinstance(sys.modules[META_FUNCTIONS], DeferredModule))
 """
 TRAINING = """
-import atexit, sys
+import atexit, gc, sys
 sys.argv[1:] = ["train", "names", "--model", "neural-ngram", "--steps", "3", "--threads", "1", "--name", "own"]
-atexit.register(lambda: print(type(sys.modules["torch._meta_registrations"]).__name__))
+atexit.register(lambda: print(type(sys.modules["torch._meta_registrations"]).__name__, gc.get_freeze_count() > 100_000))
 from pellucid.cli import main
 main()
 """
@@ -54,6 +54,17 @@ def _said(code: str, folder: Path) -> list[str]:
     return ended.stdout.splitlines()
 
 
+BESIDE_OTHERS = """
+import gc, pellucid, sys
+pellucid.train("names", model="neural-ngram", steps=1, threads=1)
+print(gc.get_freeze_count(), type(sys.modules["torch._meta_registrations"]).__name__)
+"""
+
+
+def test_whoever_trains_from_python_has_the_whole_of_torch_and_nothing_is_frozen(tmp_path):
+    assert _said(BESIDE_OTHERS, tmp_path)[-1] == "0 module"
+
+
 def test_every_network_is_built_without_and_the_compiler_is_not(tmp_path):
     first, built, compiled = _said(LOADED, tmp_path)
     assert (first, built, compiled) == ("True", "True", "False True")
@@ -64,7 +75,7 @@ def test_what_is_asked_for_is_loaded(tmp_path):
 
 
 def test_a_run_has_the_same_bytes(tmp_path, pellucid):
-    assert _said(TRAINING, tmp_path)[-1] == "DeferredModule"
+    assert _said(TRAINING, tmp_path)[-1] == "DeferredModule True"
     words = ("train", "names", "--model", "neural-ngram", "--steps", "3", "--threads", "1", "--name", "whole")
     assert not pellucid(*words).returncode
     own, whole = (tmp_path / "runs" / name for name in ("own", "whole"))

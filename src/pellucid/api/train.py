@@ -40,6 +40,7 @@ from pellucid.training.options import (
     windows_of,
 )
 from pellucid.training.run_data import require_resumable, run_name_for
+from pellucid.training.torch_loading import is_only_training
 
 if TYPE_CHECKING:
     from pellucid.data import Data
@@ -55,13 +56,18 @@ SIZE_PICTURE = "accuracy-by-size.svg"
 
 @contextmanager
 def ignoring_garbage() -> Iterator[None]:
-    """Inside, Python looks for no garbage. Modules stay: to look through those of torch is a tenth of its start."""
+    """Inside, Python looks for no garbage. Modules stay: to look through those of torch is a tenth of its start.
+
+    Afterwards they are not looked through either, unless they stand beside what others may want to be rid of.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            if is_only_training():
+                gc.freeze()
             gc.enable()
 
 

@@ -47,12 +47,16 @@ class _DeferringLoader(Loader):
 
 
 class _DeferringFinder(MetaPathFinder):
+    def __init__(self, *, is_tried: bool) -> None:
+        """is_tried: whether this version of torch is known to train without."""
+        self.is_tried = is_tried
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname in STANDING_ON_THEM and isinstance(found := sys.modules.get(META_FUNCTIONS), DeferredModule):
             load_deferred(found)
-        if fullname != META_FUNCTIONS:
+        if fullname != META_FUNCTIONS or not self.is_tried:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
@@ -71,6 +75,11 @@ def load_deferred(module: DeferredModule) -> None:
 
 
 def defer_meta_functions() -> None:
-    """Let torch, where it is not loaded yet, be loaded without them, in this process from here on."""
-    if "torch" not in sys.modules and version("torch").startswith(TRIED_VERSIONS):
-        sys.meta_path.insert(0, _DeferringFinder())
+    """Let torch, where it is not loaded yet, be loaded without them: this process was started to train."""
+    if "torch" not in sys.modules:
+        sys.meta_path.insert(0, _DeferringFinder(is_tried=version("torch").startswith(TRIED_VERSIONS)))
+
+
+def is_only_training() -> bool:
+    """Whether this process was started to train, so that whatever is loaded stays to its end."""
+    return any(isinstance(finder, _DeferringFinder) for finder in sys.meta_path)
