@@ -59,7 +59,8 @@ class Levels:
         if self.is_one_each:
             part_of_level = np.empty_like(parts)
             part_of_level[self.codes] = parts
-            one_each: Counts = (part_of_level == np.arange(n_parts, dtype=parts.dtype)[:, None]).astype(np.int64).T
+            # 0 and 1 in a byte each: numbers of eight would take longer to write than everything else here.
+            one_each: Counts = (part_of_level == np.arange(n_parts, dtype=parts.dtype)[:, None]).view(np.int8).T
             return one_each
         n_places = self.n_levels * n_parts
         piece = PIECE if n_places < PIECE else max(1, len(parts))
@@ -74,7 +75,14 @@ class Levels:
     @cached_property
     def totals(self) -> Counts:
         """(level,): how many rows stand on each level."""
+        if self._counts_rows:
+            return np.ones(self.n_levels, np.int64)
         return np.bincount(self.codes, minlength=self.n_levels)
+
+    @cached_property
+    def _counts_rows(self) -> bool:
+        """Whether it rises by one from row to row: then nothing has to be counted."""
+        return self.n_levels == len(self.codes) and bool((self.codes[1:] > self.codes[:-1]).all())
 
     @cached_property
     def is_one_each(self) -> bool:
