@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from pellucid.training.options import TrainOptions
 from pellucid.training.plan import choose_plan
 from pellucid.training.run import ResumeOptions, resume_run, train_run
 from pellucid.training.tasks import open_task
-from pellucid.training.tasks.batches import IGNORED, ExampleBatches, PairBatches, shift_images
+from pellucid.training.tasks.batches import IGNORED, ExampleBatches, PairBatches, make_pair_batch, shift_images
 from pellucid.training.tasks.examples import ExampleTask
 from pellucid.training.trainer import build_training
 
@@ -317,3 +318,20 @@ def test_a_target_that_is_a_number_has_deviation_one():
     task = open_task(ASKED["numbers"][0])
     assert task.sides.train.targets.std() == pytest.approx(1, rel=1e-3)
     assert all(0.3 < loss < 3 for loss in task.losses_without_a_network)
+
+
+def test_a_batch_of_pairs_is_filled_up_as_row_by_row():
+    """Pairs of every length, with nothing on either side too: each row holds its own tokens, its end, and padding."""
+    rng = random.Random(0)
+    pairs = [
+        ([rng.randrange(1, 9) for _ in range(rng.randrange(5))], [rng.randrange(1, 9) for _ in range(rng.randrange(7))])
+        for _ in range(200)
+    ]
+    batch = make_pair_batch(pairs)
+    assert batch.n_tokens == sum(len(target) + 1 for _, target in pairs)
+    for row, (source, target) in enumerate(pairs):
+        wide, long = batch.sources.shape[1], batch.tokens.shape[1]
+        assert batch.sources[row].tolist() == source + [0] * (wide - len(source))
+        assert batch.tokens[row].tolist() == [0, *target] + [0] * (long - 1 - len(target))
+        assert batch.targets[row].tolist() == [*target, 0] + [IGNORED] * (long - 1 - len(target))
+    assert [tuple(part.shape) for part in make_pair_batch([])[:3]] == [(0, 1), (0, 1), (0, 1)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,9 +19,11 @@ def pad_rows(rows: Sequence[Sequence[int]]) -> Tensor:
     tensor([[3, 1],
             [2, 0]])
     """
-    longest = max((len(row) for row in rows), default=0)
-    filled = [[*row, *[0] * (max(longest, 1) - len(row))] for row in rows]
-    return torch.tensor(filled, dtype=torch.int64).view(len(rows), max(longest, 1))
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    filled = np.zeros((len(rows), max(1, int(lengths.max(initial=0)))), np.int64)
+    tokens = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
+    filled[np.arange(filled.shape[1]) < lengths[:, None]] = tokens
+    return torch.from_numpy(filled)
 
 
 def lengths_of(sources: Tensor) -> Tensor:

@@ -319,10 +319,10 @@ def make_pair_batch(pairs: Pairs) -> PairBatch:
     """
     sources = pad_rows([source for source, _ in pairs])
     tokens = pad_rows([[0, *target] for _, target in pairs])
-    targets = torch.full_like(tokens, IGNORED)
-    for row, (_, target) in enumerate(pairs):
-        targets[row, : len(target) + 1] = torch.tensor([*target, 0])
-    return PairBatch(sources, tokens, targets, int((targets != IGNORED).sum()))
+    lengths = torch.tensor([len(target) + 1 for _, target in pairs], dtype=torch.int64)
+    is_padding = torch.arange(tokens.shape[1]) >= lengths[:, None]
+    targets = functional.pad(tokens[:, 1:], (0, 1)).masked_fill_(is_padding, IGNORED)  # a row that ends is 0 there
+    return PairBatch(sources, tokens, targets, int(lengths.sum()))
 
 
 class PairBatches(Epochs):
