@@ -1,7 +1,7 @@
 """Memory that answers have freed goes back to the system, so that a lab that stays open for days stays as small.
 
 Threads come and go with requests. glibc gives them heaps of their own, and what is freed in the midst of a heap stays
-with the process: the lab grew by 6 MB in 100,000 requests while the objects that it held did not.
+with the process: the lab grew by 6 MB in 100,000 requests while the number of objects that it held did not.
 """
 
 from __future__ import annotations
