@@ -64,7 +64,7 @@ PROOFS = (
     Proof(
         "trust.lab_slow", "1,000 slow connections to the lab: gone in 15 s, visits under 250 ms", "", "", has_seed=False
     ),
-    Proof("trust.lab_soak", "a million requests to the lab: memory, threads and files stay", "", "--requests 20000"),
+    Proof("trust.lab_soak", "a million requests to the lab: memory, threads and files stay", "", "--requests 60000"),
     Proof("trust.exploits", "published exploits of other labs and servers: none succeeds", "", "", has_seed=False),
     Proof(
         "trust.processes",
