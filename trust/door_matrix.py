@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from pellucid.http.door import Door
 from pellucid.lab.app import Lab, build_lab
+from pellucid.lab.memory import ReleasesMemory
 from pellucid.lab.session import Session
 
 GOOD_HOSTS = ("127.0.0.1:P", "localhost:P", "LOCALHOST:P", "[::1]:P")
@@ -101,7 +102,9 @@ def compare(rows: Iterable[Row]) -> tuple[int, int, list[Row]]:
         port = listener.getsockname()[1]
         session = Session(port)
         lab = Lab(Path("nowhere"), Path("nowhere"), session)
-        door = build_lab(lab, listener)
+        built = build_lab(lab, listener)
+        assert isinstance(built, ReleasesMemory)
+        door = built.app
         assert isinstance(door, Door)
         n_tried, n_passed, wrong = 0, 0, []
         for row in rows:
