@@ -22,7 +22,7 @@ LETTERS = Characters.of(TEXT, has_boundary=False)
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 SMALL |= {"max_position_embeddings": 24, "num_key_value_heads": 2, "head_dim": 8}
 GPT = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 24}
-# Of twenty-two families, with settings of their own; each is what transformers makes of its name.
+# Of twenty-six families, with settings of their own; each is what transformers makes of its name.
 ARCHITECTURES = {
     "gpt2": GPT,
     "gptj": {**GPT, "rotary_dim": 4},
@@ -46,6 +46,24 @@ ARCHITECTURES = {
     "falcon": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
     "mixtral": {**SMALL, "num_local_experts": 3},
     "mamba": {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4},
+    "mamba2": {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "state_size": 4,
+        "num_heads": 4,
+        "head_dim": 8,
+        "n_groups": 1,
+    },
+    "gpt_neo": {
+        "hidden_size": 16,
+        "num_layers": 2,
+        "num_heads": 2,
+        "max_position_embeddings": 24,
+        "window_size": 4,
+        "attention_types": [[["global", "local"], 1]],
+    },
+    "qwen3_moe": {**SMALL, "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 8},
+    "gpt_oss": {**SMALL, "num_local_experts": 3, "num_experts_per_tok": 2, "sliding_window": 4},
 }
 
 
@@ -91,7 +109,7 @@ def test_any_architecture_answers_the_contract(name):
     tokens = torch.randint(0, len(LETTERS), (2, 9))
     with torch.no_grad():
         assert torch.allclose(model(tokens), theirs(tokens).logits, atol=1e-4)
-        assert model.attention_weights(tokens) or name == "mamba"
+        assert model.attention_weights(tokens) or name in ("mamba", "mamba2")
         single = model(tokens)
         assert computes_in_double(model)
         assert torch.equal(model(tokens), single)
@@ -110,6 +128,24 @@ def test_an_opened_model_is_a_run_as_any_other(folder):
     assert "not known" in repr(drawn)
     maps = draw("attention-maps", "theirs", input="the cat").record
     assert len(maps.parts[0].layers) == 2
+
+
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_a_config_may_hold_infinity(folder, is_bare):
+    """As transformers writes it now, and as it did before, which is no JSON."""
+    name = f"endless-{is_bare}"
+    save("mamba2", folder / name)
+    path = folder / name / "config.json"
+    written = path.read_text()
+    settings = json.loads(written)
+    assert settings["time_step_limit"] == [0.0, {"__float__": "Infinity"}]
+    if is_bare:
+        path.write_text(json.dumps({**settings, "time_step_limit": [0.0, float("inf")]}))
+        assert "Infinity]" in path.read_text()
+    open_model(name, name=f"{name}-run")
+    model, _ = load_network(open_run(f"{name}-run"))
+    assert model.network.config.time_step_limit[1] == float("inf")
+    assert sample(f"{name}-run", prompt="the ", length=5, temperature=0).samples[0].text.startswith("the ")
 
 
 def test_tied_weights_are_kept_once(folder):

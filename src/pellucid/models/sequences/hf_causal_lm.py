@@ -17,7 +17,13 @@ from torch import Tensor, nn
 
 from pellucid.errors import PellucidError
 from pellucid.models.contracts import ANY_LENGTH, SequenceModel
-from pellucid.models.sequences.hf_folder import HFCausalLMConfig, HFFolder, quiet_transformers, require_architecture
+from pellucid.models.sequences.hf_folder import (
+    HFCausalLMConfig,
+    HFFolder,
+    quiet_transformers,
+    require_architecture,
+    restore_floats,
+)
 
 ALLOWED = 1e-4  # between reading at once and token by token, of scores of about 1
 TRIED = 12  # tokens that a model is tried on
@@ -95,15 +101,15 @@ class HFCausalLM(SequenceModel):
 def _build(config: HFCausalLMConfig) -> nn.Module:
     import transformers
 
-    settings = {
-        name: value for name, value in config.settings.items() if name not in ("model_type", "dtype", "torch_dtype")
-    }
+    settings = restore_floats(
+        {name: value for name, value in config.settings.items() if name not in ("model_type", "dtype", "torch_dtype")}
+    )
     with quiet_transformers():
         try:
             made = transformers.AutoConfig.for_model(config.architecture, **settings)
             auto: Any = transformers.AutoModelForCausalLM
             network: nn.Module = auto.from_config(made, **WRITTEN_OUT)
-        except (ValueError, TypeError, KeyError, AttributeError, ImportError, RuntimeError) as error:
+        except Exception as error:  # each of its configs has errors of its own
             raise PellucidError(
                 f"transformers cannot build {config.architecture} from this config: {str(error).splitlines()[0][:80]}",
                 fix="Take config.json from a copy of the folder",

@@ -31,6 +31,9 @@ BYTES_A_WEIGHT = 8 + 4  # in double precision, as everything is sampled and scor
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length", "n_ctx")
 # Keys that name code, or where the folder came from; none of them changes a number.
 LEFT_OUT = ("auto_map", "custom_pipelines", "_name_or_path", "transformers_version", "quantization_config")
+FLOAT_TAG = (
+    "__float__"  # under which transformers writes the floats that JSON has no word for; older versions wrote them bare
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,22 @@ def require_architecture(name: str) -> None:
         )
 
 
+def restore_floats(settings: Any) -> Any:
+    """Settings with infinity where JSON has its name.
+
+    >>> restore_floats({"time_step_limit": [0.0, {"__float__": "Infinity"}]})
+    {'time_step_limit': [0.0, inf]}
+    """
+    if isinstance(settings, Mapping):
+        is_tagged = set(settings) == {FLOAT_TAG} and settings[FLOAT_TAG] in ("Infinity", "-Infinity", "NaN")
+        if is_tagged:
+            return float(settings[FLOAT_TAG])
+        return {name: restore_floats(value) for name, value in settings.items()}
+    if isinstance(settings, list | tuple):
+        return [restore_floats(value) for value in settings]
+    return settings
+
+
 def _ids(settings: Mapping[str, Any], name: str, vocab_size: int) -> tuple[int, ...]:
     found = settings.get(name)
     ids = found if isinstance(found, list) else [found]
@@ -120,7 +139,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode) or os.path.getsize(path) > LARGEST_JSON:
             raise PellucidError(f"{quoted(str(path))} is no JSON file of a model", fix="Take it from a copy")
-        content = json.loads(path.read_bytes().decode("utf-8"))
+        content = json.loads(path.read_bytes().decode("utf-8"), parse_constant=lambda name: {FLOAT_TAG: name})
     except FileNotFoundError as error:
         hint = (
             "Save its fast tokenizer there with save_pretrained"
