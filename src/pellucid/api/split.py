@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -189,24 +190,11 @@ def write_parts(data: Splittable, division: Division, folder: Path, suffix: str 
 
 
 def _write_all(data: Splittable, division: Division, folder: Path, suffix: str) -> list[str]:
-    names = []
-    documents = {}
-    for side in division.report.sizes:
-        is_here = division.sides == SIDES.index(side)
-        if isinstance(data, TableData):
-            path = folder / f"{side}{suffix}"
-            _write_table(data, is_here, path)
-        else:
-            is_list = isinstance(data, ListData)
-            path = folder / f"{side}{'.txt' if is_list else '.tsv'}"
-            lines = data.items if isinstance(data, ListData) else ["\t".join(pair) for pair in data.pairs]
-            chosen = [lines[row] for row in is_here.nonzero()[0]]
-            path.write_bytes("".join(f"{line}\n" for line in chosen).encode("utf-8", "surrogatepass"))
-        fsync_path(path)
-        names.append(path.name)
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        documents[path.name] = {"rows": int(is_here.sum()), "bytes": path.stat().st_size, "sha256": digest}
+    def write(side: str) -> tuple[str, dict[str, Any]]:
+        return _write_side(data, division.sides == SIDES.index(side), folder / side, suffix)
+
+    with ThreadPoolExecutor(2) as threads:  # two: the large side, and the small ones one after the other
+        documents = dict(threads.map(write, division.report.sizes))
     document = {
         "format": FORMAT,
         "made_with": f"pellucid {__version__}",
@@ -218,7 +206,25 @@ def _write_all(data: Splittable, division: Division, folder: Path, suffix: str) 
     path = folder / "split.json"
     path.write_text(json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1) + "\n", encoding="utf-8")
     fsync_path(path)
-    return [*names, path.name]
+    return [*documents, path.name]
+
+
+def _write_side(
+    data: Splittable, is_here: numpy.ndarray[Any, Any], stem: Path, suffix: str
+) -> tuple[str, dict[str, Any]]:
+    """One side's file, on the disk: its name, and what split.json says of it."""
+    if isinstance(data, TableData):
+        path = stem.with_name(stem.name + suffix)
+        _write_table(data, is_here, path)
+    else:
+        path = stem.with_name(stem.name + (".txt" if isinstance(data, ListData) else ".tsv"))
+        lines = data.items if isinstance(data, ListData) else ["\t".join(pair) for pair in data.pairs]
+        chosen = [lines[row] for row in is_here.nonzero()[0].tolist()]
+        path.write_bytes("".join(f"{line}\n" for line in chosen).encode("utf-8", "surrogatepass"))
+    fsync_path(path)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return path.name, {"rows": int(is_here.sum()), "bytes": path.stat().st_size, "sha256": digest}
 
 
 def _write_table(data: TableData, is_here: numpy.ndarray[Any, Any], path: Path) -> None:

@@ -30,8 +30,8 @@ from pellucid.http.door import SECURITY_HEADERS
 
 HEADER_BYTES = 16 * 1024
 WAITING_ROOM = 1024  # connections that the system holds until they are taken in
-TAKEN_IN = 8  # of them at a turn of the loop
-READ_AT_ONCE = 8  # connections that are listened to at a turn of the loop
+TAKEN_IN = 4  # of them at a turn of the loop
+READ_AT_ONCE = 4  # connections that are listened to at a turn of the loop
 Listener = socket.socket  # for those who only hand it on
 
 
