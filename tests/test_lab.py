@@ -44,6 +44,7 @@ from pellucid.lab.app import Lab, build_lab
 from pellucid.lab.session import Session
 from pellucid.lab.uploads import ReceivedFolder, safe_name
 from pellucid.lab.workers import Worker
+from pellucid.models.contracts import SequenceModel
 from pellucid.records import Evaluation, Replan, as_plain
 from pellucid.runs import RunWriter, find_writer, open_run
 
@@ -473,6 +474,18 @@ def test_the_tree_holds_what_decoding_computes(visitor):
     ):
         code, said, _ = visitor.ask("POST", "/api/speak/tree", {"run": "small", **wrong})
         assert code == 400, said
+
+
+def test_a_beginning_that_is_new_needs_no_new_copy_of_the_network(visitor, monkeypatch):
+    """A tree reads the network place by place; for each it was copied once, which took most of the time."""
+    copies = []
+    copy_once = SequenceModel.for_inference
+    monkeypatch.setattr(SequenceModel, "for_inference", lambda model: copies.append(model) or copy_once(model))
+    speaker = Speaker(visitor.lab.runs / "small")
+    at_first = len(copies)
+    trees = [speaker.tree(prompt, beam=2) for prompt in ("", "an", "mi")]
+    assert sum(len(tree.levels) for tree in trees) > 6
+    assert len(copies) == at_first + 1
 
 
 def test_every_unit_that_has_a_formula_comes_to_the_networks_number(visitor):

@@ -45,13 +45,9 @@ class Speaker:
     @cached_property
     def scores(self) -> RememberedScores:
         """(batch, time) tokens -> scores of the next, each row asked of the model once."""
-        from pellucid.decoding.sampling import FloatArray, IntArray
         from pellucid.decoding.tree import RememberedScores
 
-        def ask(contexts: IntArray) -> FloatArray:
-            return self.model.reading(is_cached=False).read(contexts)
-
-        return RememberedScores(ask)
+        return RememberedScores(self.model.reading(is_cached=False).read)
 
     def tree(
         self,

@@ -117,7 +117,8 @@ def build_lab(lab: Lab, listener: socket.socket, names: Iterable[str] = ()) -> A
 
     static = StaticFiles(files("pellucid.lab") / "static")
 
-    def shell(request: Request) -> Response:
+    # What is in memory is answered where it is asked, without the way through a thread.
+    async def shell(request: Request) -> Response:
         token = request.query_params.get("token")
         if token is not None:
             entered = lab.session.enter(token)
@@ -131,7 +132,7 @@ def build_lab(lab: Lab, listener: socket.socket, names: Iterable[str] = ()) -> A
 
         return Response(graph_styles(), media_type="text/css; charset=utf-8")
 
-    def page_file(request: Request) -> Response:
+    async def page_file(request: Request) -> Response:
         return static.answer(request.path_params["path"], request)
 
     routes: list[BaseRoute] = [

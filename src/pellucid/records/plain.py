@@ -27,13 +27,15 @@ def as_plain(record: object) -> Any:
     """
     if isinstance(record, float):
         return record if math.isfinite(record) else str(record)
+    if record is None or isinstance(record, int | str):
+        return record
     if isinstance(record, tuple) and hasattr(record, "_asdict"):
         return {name: as_plain(item) for name, item in record._asdict().items()}
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         return {field.name: as_plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
     if isinstance(record, Mapping):
         return {str(name): as_plain(item) for name, item in record.items()}
-    if isinstance(record, Sequence) and not isinstance(record, str | bytes):
+    if isinstance(record, Sequence) and not isinstance(record, bytes):
         return [as_plain(item) for item in record]
     return record
 
@@ -53,6 +55,8 @@ def from_plain(kind: type[Record], plain: object, where: str = "") -> Record:
 
 
 def _make(kind: Any, plain: object, where: str) -> Any:
+    if type(plain) is kind and _is_sound(plain):
+        return plain  # nine in ten of what a run holds: looking into their types would take most of its reading
     if kind is Statement and isinstance(plain, str):
         return Statement("written", {"sentence": plain})  # a run from before 2026-11 holds sentences
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
@@ -92,11 +96,15 @@ def _make(kind: Any, plain: object, where: str) -> Any:
         _require(isinstance(plain, str) or abs(plain) < 2**1023, where, "a number beyond all others")
         return float(typing.cast(str, plain))
     _require(isinstance(plain, kind) and (kind is not int or not isinstance(plain, bool)), where, plain)
-    if kind is int:
-        _require(abs(typing.cast(int, plain)) <= LARGEST_WHOLE, where, plain)
-    if kind is str:
-        _require(not _is_torn(typing.cast(str, plain)), where, plain)
+    _require(_is_sound(plain), where, plain)
     return plain
+
+
+def _is_sound(plain: object) -> bool:
+    """Whether a number or a text is one that can be computed with, or shown; of other things nothing is known."""
+    if isinstance(plain, str):
+        return not _is_torn(plain)
+    return not isinstance(plain, int) or abs(plain) <= LARGEST_WHOLE
 
 
 @functools.cache
