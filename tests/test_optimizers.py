@@ -142,6 +142,19 @@ def test_newton_schulz_in_c_is_that_of_torch(shape, monkeypatch):
     assert torch.equal(orthogonalize(turned), orthogonalize(turned.contiguous()))
 
 
+@pytest.mark.parametrize("shape", [(2, 128, 128), (1, 64, 250), (1, 96, 100), (1, 27, 45)])
+def test_newton_schulz_in_c_has_the_same_bits_by_vectors_of_any_length(shape):
+    compiled = pytest.importorskip("pellucid.training._orthogonalize", reason="it was installed without a C compiler")
+    if not compiled.is_supported():
+        pytest.skip("this processor has no AVX2, and torch's products are used")
+    matrices = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    by_longest, by_short = np.empty_like(matrices), np.empty_like(matrices)
+    coefficients = np.array(COEFFICIENTS, np.float32)
+    compiled.orthogonalize(matrices, by_longest, *shape[1:], coefficients)
+    compiled.orthogonalize(matrices, by_short, *shape[1:], coefficients, True)
+    assert np.array_equal(by_longest, by_short)
+
+
 def test_newton_schulz_in_c_takes_nothing_that_does_not_fit():
     compiled = pytest.importorskip("pellucid.training._orthogonalize", reason="it was installed without a C compiler")
     numbers, coefficients = np.zeros(12, np.float32), np.array(COEFFICIENTS, np.float32)

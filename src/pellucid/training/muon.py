@@ -5,7 +5,7 @@ done with matrix products alone: Newton–Schulz steps (Keller Jordan 2024, http
 Each step has coefficients of its own, the best for what the steps before it have left (Amsel et al. 2025, "The Polar
 Express"), and the matrix is scaled by the norm of its Gram matrix, which is nearer to its largest singular value than
 its own norm is: so three steps do what five did. Where a compiler was there at install and the processor has AVX2, they
-are made in C: half of each symmetric product.
+are made in C: half of each symmetric product, by vectors as long as the processor has them.
 
 Orthogonal is the matrix, not how far each unit moves: some rows of an update are longer than others, step after step.
 They are levelled by the mean of their squares over the last steps, and the update keeps its norm (Li et al. 2025,
