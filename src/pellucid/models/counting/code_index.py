@@ -18,6 +18,7 @@ try:
 except ImportError:  # it was installed without a C compiler
     _codes = None  # type: ignore[assignment]
 
+CAN_SCORE = _codes is not None  # whole texts at once, by `CodeValues`
 FEW = 4  # a table is worth making when at least a fourth as many codes are wanted as there are
 
 
@@ -46,29 +47,31 @@ class CodeIndex:
         is_known = self.codes[np.minimum(places, len(self.codes) - 1)] == wanted
         return np.where(is_known, places, len(self.codes))
 
-    @property
-    def can_score(self) -> bool:
-        """Whether whole texts can be scored at once."""
-        return _codes is not None
-
-    def score(
-        self,
-        tokens: IntArray,
-        values: FloatArray,
-        found: FloatArray,
-        vocab_size: int,
-        order: int,
-        has_boundary: bool,
-        closing: int,
-    ) -> int:
-        """Fill in the value of the gram that ends with each token but the first order - 1, nan for one not among them.
-
-        tokens: (time,). values: (codes,). found: (time - order + 1,). The answer is how many those are.
-        """
-        is_known = tokens.dtype.kind == "u" or tokens.dtype == np.int64
-        row = np.ascontiguousarray(tokens, None if is_known else np.int64)
-        return self._table.score(row, values, found, vocab_size, order, has_boundary, closing)
-
     @cached_property
     def _table(self) -> _codes.Index:
         return _codes.Index(self.codes)
+
+
+class CodeValues:
+    """The value of each code, to score whole texts by: compiled alone, without a twin in Python."""
+
+    def __init__(self, codes: IntArray, values: FloatArray) -> None:
+        self.codes, self.values = np.ascontiguousarray(codes, np.int64), np.ascontiguousarray(values, np.float64)
+
+    def __reduce__(self) -> tuple[type[CodeValues], tuple[IntArray, FloatArray]]:
+        return CodeValues, (self.codes, self.values)
+
+    def score(
+        self, tokens: IntArray, found: FloatArray, vocab_size: int, order: int, has_boundary: bool, closing: int
+    ) -> int:
+        """Fill in the value of the gram that ends with each of the last tokens, nan for one that is not there.
+
+        tokens: (time,). found: (n,), for the last n tokens. The answer is how many are not there.
+        """
+        is_known = tokens.dtype.kind == "u" or tokens.dtype == np.int64
+        row = np.ascontiguousarray(tokens, None if is_known else np.int64)
+        return self._table.score(row, found, vocab_size, order, has_boundary, closing)
+
+    @cached_property
+    def _table(self) -> _codes.Values:
+        return _codes.Values(self.codes, self.values)

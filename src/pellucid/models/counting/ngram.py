@@ -26,6 +26,7 @@ import numpy as np
 
 from pellucid.data.prepare.tokens import label_ends
 from pellucid.errors import PellucidError
+from pellucid.models.counting.code_index import CAN_SCORE, CodeValues
 from pellucid.models.counting.count_model import SLICE, CountModel, FloatArray, IntArray, Stream, logs
 from pellucid.models.counting.counts import Grams, Level, count
 
@@ -294,7 +295,7 @@ class NGram(CountModel):
         # sorted and can be looked up at once, only what was never seen needs the shorter orders.
         highest = self.orders[-1].level
         is_table = highest.is_dense
-        if not is_table and highest.index.can_score and not self.grams.ranked and len(tokens) > self.grams.order:
+        if not is_table and CAN_SCORE and not self.grams.ranked and len(tokens) > self.grams.order:
             return self._of_seen(tokens)
         first = min(len(tokens), max(2, self.reach)) if is_table else 1
         if first > 1 and len(found):
@@ -310,13 +311,18 @@ class NGram(CountModel):
 
     def _of_seen(self, tokens: IntArray) -> FloatArray:
         """What `of_each` gives: first of all grams of the highest order that were seen, then of the others."""
-        order, level = self.grams.order, self.orders[-1].level
         found = np.empty(len(tokens) - 1)
-        found[: order - 2] = self._one_by_one(tokens, 1, order - 1)
-        alphabet = (self.vocab_size, order, self.has_boundary, self.closing)
-        if level.index.score(tokens, self._log_table, found[order - 2 :], *alphabet):
+        # In a list a gram that would reach back before the beginning has boundaries there; in a text there is none.
+        first = 1 if self.has_boundary else self.grams.order - 1
+        if first > 1:
+            found[: first - 1] = self._one_by_one(tokens, 1, first)
+        alphabet = (self.vocab_size, self.grams.order, self.has_boundary, self.closing)
+        if self._values.score(tokens, found[first - 1 :], *alphabet):
             unseen = np.flatnonzero(np.isnan(found))
-            found[unseen] = self._at(tokens, unseen + 1)
+            late = unseen[unseen >= self.grams.order - 2]
+            found[late] = self._at(tokens, late + 1)
+            if len(late) < len(unseen):
+                found[: self.grams.order - 2] = self._one_by_one(tokens, 1, self.grams.order - 1)
         return found
 
     def _at(self, tokens: IntArray, places: IntArray) -> FloatArray:
@@ -331,6 +337,11 @@ class NGram(CountModel):
         part = tokens[began - overlap : end].astype(np.int64)
         contexts = [before[overlap:] for before, _ in self.grams.walk(part)]
         return logs(self._probabilities(contexts, label_ends(part[overlap:], self.closing)))
+
+    @cached_property
+    def _values(self) -> CodeValues:
+        """The log-probability of each gram of the highest order."""
+        return CodeValues(self.orders[-1].level.codes, logs(self.orders[-1].probability))
 
     @cached_property
     def _log_table(self) -> FloatArray:
