@@ -76,18 +76,30 @@ def test_the_numbers_are_those_of_a_whole_pass(positions, shape, dtype, monkeypa
             assert torch.allclose(found, wanted[:, n_first - 1 :], rtol=0, atol=CLOSE[dtype])
 
 
-@pytest.mark.parametrize("is_plain", [False, True])
-def test_without_the_instructions_of_some_processors(is_plain, dtype, monkeypatch):
+@pytest.mark.parametrize("instructions", [0, 1, 2])
+def test_with_fewer_instructions_than_the_processor_has(instructions, dtype, monkeypatch):
     """Each way gives the numbers of forward, and a row its bits in any company."""
     lay_out = compiled_decoding.lay_out
-    monkeypatch.setattr(compiled_decoding, "lay_out", lambda model: lay_out(model, is_plain=is_plain))
+    monkeypatch.setattr(compiled_decoding, "lay_out", lambda model: lay_out(model, instructions=instructions))
     model = lively(SHAPES["whole"], dtype)
     rows = tokens(model, 71, model.longest)
     found = read_on(model, rows, 1)
     with torch.inference_mode():
         assert torch.allclose(found, model(rows), rtol=0, atol=CLOSE[dtype])
-    for n in (1, 2, 3, 4, 5, 6, 7, 64, 66, 67, 70):
+    for n in (1, 2, 3, 4, 5, 6, 7, 12, 13, 64, 66, 67, 70):
         assert torch.equal(read_on(model, rows[-n:], 1), found[-n:])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_wider_registers_have_the_same_bits(shape, dtype, monkeypatch):
+    """With AVX2 and with AVX-512; on a processor without the latter it is AVX2 twice."""
+    lay_out = compiled_decoding.lay_out
+    model, found = lively(SHAPES[shape], dtype), []
+    for instructions in (1, 2):
+        monkeypatch.setattr(compiled_decoding, "lay_out", lambda model, n=instructions: lay_out(model, instructions=n))
+        found += [read_on(model, tokens(model, n, model.longest), 1) for n in (1, 31)]
+    assert torch.equal(found[0], found[2])
+    assert torch.equal(found[1], found[3])
 
 
 @pytest.mark.parametrize("positions", POSITIONS)

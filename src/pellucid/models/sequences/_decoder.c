@@ -24,6 +24,8 @@
 #define ALIGNED 64
 #define HUGE_PAGE ((Py_ssize_t)1 << 21)
 
+enum { PLAIN, AVX2, AVX512 }; /* instructions that only some processors have */
+
 typedef struct {
     void *numbers; /* (panels, n_in, columns of a panel); what is missing in the last panel is 0 */
     Py_ssize_t n_in, n_panels;
@@ -77,21 +79,29 @@ typedef struct {
 #define NAME(x) JOIN(plain_float_, x)
 #define TARGET
 #define FUSED(a, b, c) ((a) * (b) + (c))
+#define WIDE 1
+#define SPLAT_PART SPLAT
+#define FUSED_PART FUSED
 #include "_decoder_kernels.h"
-#undef NAME
-#undef TARGET
-#undef FUSED
 
 #if defined(__x86_64__)
-#define HAS_AVX2_COPY
+#define HAS_COPIES /* for processors with more instructions */
 #include <immintrin.h>
 #define NAME(x) JOIN(avx2_float_, x)
 #define TARGET __attribute__((target("avx2,fma")))
 #define FUSED(a, b, c) ((NAME(vec))_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define WIDE 1
+#define SPLAT_PART SPLAT
+#define FUSED_PART FUSED
 #include "_decoder_kernels.h"
-#undef NAME
-#undef TARGET
-#undef FUSED
+
+#define NAME(x) JOIN(avx512_float_, x)
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+#define FUSED(a, b, c) ((NAME(vec))_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define WIDE 2
+#define SPLAT_PART(value) ((NAME(part))_mm512_set1_ps(value))
+#define FUSED_PART(a, b, c) ((NAME(part))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#include "_decoder_kernels.h"
 #endif
 
 #undef REAL
@@ -119,29 +129,43 @@ typedef struct {
 #define NAME(x) JOIN(plain_double_, x)
 #define TARGET
 #define FUSED(a, b, c) ((a) * (b) + (c))
+#define WIDE 1
+#define SPLAT_PART SPLAT
+#define FUSED_PART FUSED
 #include "_decoder_kernels.h"
-#undef NAME
-#undef TARGET
-#undef FUSED
 
-#if defined(HAS_AVX2_COPY)
+#if defined(HAS_COPIES)
 #define NAME(x) JOIN(avx2_double_, x)
 #define TARGET __attribute__((target("avx2,fma")))
 #define FUSED(a, b, c) ((NAME(vec))_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+#define WIDE 1
+#define SPLAT_PART SPLAT
+#define FUSED_PART FUSED
 #include "_decoder_kernels.h"
-#undef NAME
-#undef TARGET
-#undef FUSED
+
+#define NAME(x) JOIN(avx512_double_, x)
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+#define FUSED(a, b, c) ((NAME(vec))_mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c)))
+#define WIDE 2
+#define SPLAT_PART(value) ((NAME(part))_mm512_set1_pd(value))
+#define FUSED_PART(a, b, c) ((NAME(part))_mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c)))
+#include "_decoder_kernels.h"
 #endif
 
-static Pass choose_pass(int is_double, int is_plain)
+/* What this processor can do, but no more than was asked for. */
+static Pass choose_pass(int is_double, int most)
 {
-#if defined(HAS_AVX2_COPY)
-    if (!is_plain && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+#if defined(HAS_COPIES)
+    int has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (most >= AVX512 && has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        return is_double ? avx512_double_pass : avx512_float_pass;
+    }
+    if (most >= AVX2 && has_avx2) {
         return is_double ? avx2_double_pass : avx2_float_pass;
     }
 #endif
-    (void)is_plain;
+    (void)most;
     return is_double ? plain_double_pass : plain_float_pass;
 }
 
@@ -265,17 +289,17 @@ static void *copy_angles(const Decoder *self, PyObject *object)
 static int decoder_init(Decoder *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"is_double", "n_tokens", "vocab_size", "context", "width", "n_heads",  "embedding", "head",
-                            "blocks",    "places",   "angles",     "bias",    "wide",  "is_plain", NULL};
+                            "blocks",    "places",   "angles",     "bias",    "wide",  "instructions", NULL};
     PyObject *embedding, *head, *blocks, *places, *angles, *bias;
     Py_ssize_t wide;
-    int is_plain = 0;
+    int instructions = AVX512;
     if (self->embedding != NULL) {
         PyErr_SetString(PyExc_TypeError, "a decoder is made once");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "pnnnnnOOO!OOOn|p:Decoder", names, &self->is_double, &self->n_tokens,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "pnnnnnOOO!OOOn|i:Decoder", names, &self->is_double, &self->n_tokens,
                                      &self->vocab_size, &self->context, &self->width, &self->n_heads, &embedding, &head,
-                                     &PyTuple_Type, &blocks, &places, &angles, &bias, &wide, &is_plain)) {
+                                     &PyTuple_Type, &blocks, &places, &angles, &bias, &wide, &instructions)) {
         return -1;
     }
     if (self->n_tokens < 1 || self->vocab_size < 1 || self->context < 1 || self->width < 1 || self->n_heads < 1 ||
@@ -297,7 +321,7 @@ static int decoder_init(Decoder *self, PyObject *args, PyObject *kwargs)
     self->scores_room = whole(self->context, lanes) + 4 * lanes;
     self->all_room = AT_ONCE * (2 * self->width_padded + self->parts_padded + self->wide_padded) + self->scores_room +
                      self->head_padded;
-    self->pass = choose_pass(self->is_double, is_plain);
+    self->pass = choose_pass(self->is_double, instructions);
     if ((self->embedding = copy_weights(self, embedding, self->n_tokens * self->width, "embedding")) == NULL) {
         return -1;
     }

@@ -23,7 +23,7 @@ class Decoder:
         angles: Numbers | None,
         bias: Numbers | None,
         wide: int,
-        is_plain: bool = False,
+        instructions: int = 2,
     ) -> None: ...
 
 class Past:

@@ -60,49 +60,77 @@ INLINE VEC NAME(exp)(VEC x)
 
 enum { NAME(STORE_IT), NAME(ADD_IT), NAME(SQUARE_IT) };
 
+/* What a panel is read in: WIDE is how many vectors of a panel's numbers one register holds, 1 or 2. Either way all sums
+   run over k in order, so that both have the same bits. A processor with wider registers has more of them too. */
+typedef REAL NAME(part) __attribute__((vector_size(sizeof(REAL) * LANES * WIDE)));
+typedef INTEGER NAME(ipart) __attribute__((vector_size(sizeof(REAL) * LANES * WIDE)));
+typedef REAL NAME(loose_part) __attribute__((vector_size(sizeof(REAL) * LANES * WIDE), aligned(sizeof(REAL)), may_alias));
+#define MOST_ROWS (6 * WIDE)
+#define PARTS (2 / WIDE) /* of a panel */
+#define PART_LANES (WIDE * LANES)
+
 /* out[r][column] for some rows and some panels of columns: what all products are made of. All sums run over k in order. */
 INLINE void NAME(tile)(const int rows, const int panels, const REAL *a, Py_ssize_t a_stride, const REAL *b, Py_ssize_t n_in,
                        REAL *out, Py_ssize_t out_stride, const int how)
 {
-    VEC sums[6][8];
-#pragma GCC unroll 6
+    NAME(part) sums[MOST_ROWS][8];
+#pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 8
-        for (int v = 0; v < 2 * panels; v++) {
-            sums[r][v] = (VEC){0};
+        for (int v = 0; v < PARTS * panels; v++) {
+            sums[r][v] = (NAME(part)){0};
         }
     }
     for (Py_ssize_t k = 0; k < n_in; k++) {
-        VEC weights[8];
+        NAME(part) weights[8];
 #pragma GCC unroll 8
-        for (int v = 0; v < 2 * panels; v++) {
-            weights[v] = LOAD(b + (v / 2 * n_in + k) * PANEL + v % 2 * LANES);
+        for (int v = 0; v < PARTS * panels; v++) {
+            weights[v] = *(const NAME(loose_part) *)(b + (v / PARTS * n_in + k) * PANEL + v % PARTS * PART_LANES);
         }
-#pragma GCC unroll 6
+#pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
-            VEC value = SPLAT(a[r * a_stride + k]);
+            NAME(part) value = SPLAT_PART(a[r * a_stride + k]);
 #pragma GCC unroll 8
-            for (int v = 0; v < 2 * panels; v++) {
-                sums[r][v] = FUSED(value, weights[v], sums[r][v]);
+            for (int v = 0; v < PARTS * panels; v++) {
+                sums[r][v] = FUSED_PART(value, weights[v], sums[r][v]);
             }
         }
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 8
-        for (int v = 0; v < 2 * panels; v++) {
-            REAL *place = out + r * out_stride + v * LANES;
-            VEC value = sums[r][v];
+        for (int v = 0; v < PARTS * panels; v++) {
+            NAME(loose_part) *place = (NAME(loose_part) *)(out + r * out_stride + v * PART_LANES);
+            NAME(part) value = sums[r][v];
             if (how == NAME(ADD_IT)) {
-                value = LOAD(place) + value;
+                value = (NAME(part)) * place + value;
             }
             else if (how == NAME(SQUARE_IT)) {
-                value = NAME(select)(value < (VEC){0}, (VEC){0}, value);
+                value = (NAME(part))(~(value < (NAME(part)){0}) & (NAME(ipart))value);
                 value = value * value;
             }
-            STORE(place, value);
+            *place = (NAME(loose_part))value;
         }
     }
+}
+
+/* Some rows by some panels: tiles of as many rows as registers hold, and then of fewer. */
+INLINE void NAME(columns)(const int panels, const REAL *a, Py_ssize_t a_stride, Py_ssize_t rows, const REAL *b, Py_ssize_t n_in,
+                          REAL *out, Py_ssize_t out_stride, const int how)
+{
+    Py_ssize_t row = 0;
+#define TILES_OF(n)                                                                                                              \
+    for (; row + (n) <= rows; row += (n)) {                                                                                      \
+        NAME(tile)((n), panels, a + row * a_stride, a_stride, b, n_in, out + row * out_stride, out_stride, how);                 \
+    }
+#if MOST_ROWS > 6
+    TILES_OF(MOST_ROWS)
+#endif
+    TILES_OF(6)
+    TILES_OF(4)
+    TILES_OF(2)
+    TILES_OF(1)
+#undef TILES_OF
 }
 
 /* (rows, n_in) by a packed matrix -> (rows, n_panels · PANEL). A panel is read from memory once for all rows. */
@@ -111,26 +139,17 @@ INLINE void NAME(product_as)(const REAL *a, Py_ssize_t a_stride, Py_ssize_t rows
 {
     Py_ssize_t panel = 0;
     if (rows == 1) { /* one row has too few sums to keep the processor busy, so it takes more columns at once */
-        for (; panel + 4 <= n_panels; panel += 4) {
-            NAME(tile)(1, 4, a, a_stride, packed + panel * n_in * PANEL, n_in, out + panel * PANEL, out_stride, how);
+        for (; panel + 4 * WIDE <= n_panels; panel += 4 * WIDE) {
+            NAME(tile)(1, 4 * WIDE, a, a_stride, packed + panel * n_in * PANEL, n_in, out + panel * PANEL, out_stride, how);
         }
     }
+#if WIDE == 2
+    for (; panel + 2 <= n_panels; panel += 2) {
+        NAME(columns)(2, a, a_stride, rows, packed + panel * n_in * PANEL, n_in, out + panel * PANEL, out_stride, how);
+    }
+#endif
     for (; panel < n_panels; panel++) {
-        const REAL *b = packed + panel * n_in * PANEL;
-        REAL *columns = out + panel * PANEL;
-        Py_ssize_t row = 0;
-        for (; row + 6 <= rows; row += 6) {
-            NAME(tile)(6, 1, a + row * a_stride, a_stride, b, n_in, columns + row * out_stride, out_stride, how);
-        }
-        for (; row + 4 <= rows; row += 4) {
-            NAME(tile)(4, 1, a + row * a_stride, a_stride, b, n_in, columns + row * out_stride, out_stride, how);
-        }
-        for (; row + 2 <= rows; row += 2) {
-            NAME(tile)(2, 1, a + row * a_stride, a_stride, b, n_in, columns + row * out_stride, out_stride, how);
-        }
-        for (; row < rows; row++) {
-            NAME(tile)(1, 1, a + row * a_stride, a_stride, b, n_in, columns + row * out_stride, out_stride, how);
-        }
+        NAME(columns)(1, a, a_stride, rows, packed + panel * n_in * PANEL, n_in, out + panel * PANEL, out_stride, how);
     }
 }
 
@@ -416,9 +435,18 @@ static TARGET void NAME(pass)(const Decoder *net, char *const *slots, Py_ssize_t
     }
 }
 
+#undef NAME
+#undef TARGET
+#undef FUSED
+#undef WIDE
+#undef SPLAT_PART
+#undef FUSED_PART
 #undef VEC
 #undef LOAD
 #undef STORE
 #undef SPLAT
 #undef PANEL
 #undef INLINE
+#undef MOST_ROWS
+#undef PARTS
+#undef PART_LANES

@@ -61,8 +61,8 @@ def hold_weights(model: Transformer) -> None:
             _HELD[model] = Pool(lay_out(model))
 
 
-def lay_out(model: Transformer, *, is_plain: bool = False) -> _decoder.Decoder:
-    """The weights as they are now. is_plain: without the instructions that only some processors have."""
+def lay_out(model: Transformer, *, instructions: int = 2) -> _decoder.Decoder:
+    """The weights as they are now. instructions: with those of AVX2 (1) and of AVX-512 (2), where there are any."""
     config, positions = model.config, model.positions
     places, angles = positions.embeddings(0, config.context), positions.angles(0, config.context)
     bias = positions.bias(1, config.context)
@@ -85,7 +85,7 @@ def lay_out(model: Transformer, *, is_plain: bool = False) -> _decoder.Decoder:
         angles=None if angles is None else _numbers(angles),
         bias=None if bias is None else _numbers(bias),
         wide=cast("Block", model.blocks[0]).feed_forward.expand.out_features if len(model.blocks) else 1,
-        is_plain=is_plain,
+        instructions=instructions,
     )
 
 
