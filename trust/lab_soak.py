@@ -3,8 +3,8 @@
 The lab is a process with two runs, one that stopped and one that was trained to its end. Four visitors ask for pages,
 runs, trees, samples, surprises, derivations, x-rays, figures and files, drop files, follow a run and leave, and send
 what is wrong. Each begins with one of every kind; from then on `MIX` says how often each kind comes. What takes the lab
-long is rare, or a million would take days: ten in eleven requests are for files, for the page's shell, or are refused,
-one in eleven is computed, and the rarest kinds come once in a thousand.
+long is rare, or a million would take days: of 1,000 requests 955 are for files, for the page's shell, or are refused,
+45 are computed, and the rarest kinds come once.
 
 The first fifth of the requests warms up what is loaded once and kept. From then on memory may grow by less than 1 MB in
 100,000 requests, by a line through all measurements, one each second; threads and open files must be as many on average
@@ -70,27 +70,27 @@ def ask_xray(rng: random.Random) -> Question:
 
 # How many of 1,000 requests are of each kind, and one of it, with values that change.
 MIX: dict[str, tuple[int, Callable[[random.Random], Question]]] = {
-    "shell": (200, lambda rng: get("/")),
-    "script": (160, lambda rng: get("/static/app.js")),
-    "large script": (120, lambda rng: get("/static/vendor/uplot.js")),
-    "file": (130, lambda rng: get(f"/api/runs/{TRAINED}/files/run.json")),
+    "shell": (205, lambda rng: get("/")),
+    "script": (180, lambda rng: get("/static/app.js")),
+    "large script": (130, lambda rng: get("/static/vendor/uplot.js")),
+    "file": (140, lambda rng: get(f"/api/runs/{TRAINED}/files/run.json")),
     "no path": (75, lambda rng: get("/%00")),
     "path that leads out": (75, lambda rng: get("/api/runs/..%2f..")),
     "run that is not there": (75, lambda rng: get(f"/api/runs/{some_text(rng)}")),
     "question that is not there": (75, lambda rng: post("/api/speak/nothing", {"run": some_text(rng)})),
-    "home": (20, lambda rng: get("/api/home")),
-    "derivation": (22, ask_derivation),
-    "tree": (8, ask_tree),
-    "surprise": (12, lambda rng: post("/api/speak/surprise", {"runs": [RUN], "text": some_text(rng)})),
-    "run": (5, lambda rng: get(f"/api/runs/{TRAINED}")),
-    "modules": (4, lambda rng: get(f"/api/runs/{RUN}/modules?text={some_text(rng)}")),
-    "samples": (3, ask_samples),
-    "x-ray": (3, ask_xray),
-    "preview": (3, lambda rng: post("/api/train/preview", {"where": "folder", "name": "own.txt"})),
-    "lessons": (3, lambda rng: get("/api/lessons")),
-    "figure": (3, lambda rng: get(f"/api/runs/{RUN}/figures/attention-maps?input={some_text(rng)}")),
+    "home": (10, lambda rng: get("/api/home")),
+    "derivation": (10, ask_derivation),
+    "tree": (2, ask_tree),
+    "surprise": (6, lambda rng: post("/api/speak/surprise", {"runs": [RUN], "text": some_text(rng)})),
+    "run": (2, lambda rng: get(f"/api/runs/{TRAINED}")),
+    "modules": (2, lambda rng: get(f"/api/runs/{RUN}/modules?text={some_text(rng)}")),
+    "samples": (2, ask_samples),
+    "x-ray": (2, ask_xray),
+    "preview": (2, lambda rng: post("/api/train/preview", {"where": "folder", "name": "own.txt"})),
+    "lessons": (2, lambda rng: get("/api/lessons")),
+    "figure": (2, lambda rng: get(f"/api/runs/{RUN}/figures/attention-maps?input={some_text(rng)}")),
     "claims": (1, lambda rng: get("/api/claims")),
-    "follow": (2, lambda rng: get(f"/api/runs/{RUN}/events")),
+    "follow": (1, lambda rng: get(f"/api/runs/{RUN}/events")),
     "drop": (1, lambda rng: ("POST", f"/api/upload?name={some_text(rng)}.txt", some_text(rng).encode() * 20)),
 }
 
