@@ -4,15 +4,14 @@ A third of the time that torch takes to load goes into functions that tell the s
 numbers: the device "meta", which torch.compile stands on. A training has numbers in all of its tensors. So these are
 left out until something asks for them, or the compiler is loaded.
 
-What else these modules do while they load is nobody's promise: in torch 2.13, `torch._prims` makes generators possible.
-So it is loaded as ever, and versions of torch that were not tried are loaded whole.
+What else these modules do while they load is nobody's promise: in torch 2.13 they make generators possible, by a call
+that is made here. Versions of torch that were not tried are loaded whole.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import version
@@ -21,7 +20,6 @@ from typing import Any
 
 TRIED_VERSIONS = ("2.13.",)
 META_FUNCTIONS = "torch._meta_registrations"
-NEEDED = "torch._prims"
 STANDING_ON_THEM = ("torch._dynamo", "torch._inductor", "torch.onnx")
 
 
@@ -43,7 +41,11 @@ class _DeferringLoader(Loader):
         return DeferredModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        import_module(NEEDED)
+        import torch
+        from torch._opaque_base import OpaqueBaseMeta
+
+        # As torch._prims does, which is loaded with these functions; until then no generator can be made.
+        torch._C._set_generator_metaclass(OpaqueBaseMeta)
 
 
 class _DeferringFinder(MetaPathFinder):
