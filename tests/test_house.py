@@ -230,6 +230,8 @@ MAY_IMPORT_BESIDES = {
     "pellucid.training.launch": {"socket"},
     # What processes of one training tell each other on one machine, in a file that only their user can read.
     "pellucid.training.shared_data": {"pickle"},
+    # What a fork of this very process tells it, through a pipe that no other process has.
+    "pellucid.training.forked_work": {"pickle"},
 }
 
 

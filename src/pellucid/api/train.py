@@ -40,6 +40,7 @@ from pellucid.training.options import (
     windows_of,
 )
 from pellucid.training.run_data import require_resumable, run_name_for
+from pellucid.training.tasks.counted_sides import count_beside
 from pellucid.training.torch_loading import is_only_training
 
 if TYPE_CHECKING:
@@ -236,11 +237,18 @@ def train(
         folder = new_run_path(name, f"{run_name_for(request.reading.source)}-{training.model}", base)
         require_room(folder)
 
+    counting = count_beside(request.data, request.reading, training)
     with ignoring_garbage():
         from pellucid.training.run import train_run
 
     report = train_run(
-        request.reading, training, folder, callbacks or usual_callbacks(), read=request.data, began=request.began
+        request.reading,
+        training,
+        folder,
+        callbacks or usual_callbacks(),
+        read=request.data,
+        counting=counting,
+        began=request.began,
     )
     return TrainedRun(report.folder, report)
 

@@ -62,6 +62,7 @@ from pellucid.training.distributed import ALONE, World, joined_world, noticing_l
 from pellucid.training.fine_tuning import Origin, measure_fine_tuning
 from pellucid.training.following import Begin, Over, PaceTrial, begin_together, follow_run, judge_together, share_task
 from pellucid.training.forecast import forecast_more_steps
+from pellucid.training.forked_work import ForkedWork
 from pellucid.training.launch import launch_id
 from pellucid.training.options import EXAMPLES, TrainOptions, flag_called
 from pellucid.training.plan import KEPT_BACK, Trials, choose_plan, require_parts
@@ -70,6 +71,7 @@ from pellucid.training.sharding import load_weights
 from pellucid.training.stopping import harder_dev, is_behind, judge_fit
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.baselines import Baseline, SideResult
+from pellucid.training.tasks.counted_sides import CountedSides
 from pellucid.training.tasks.metrics import paired_gain
 from pellucid.training.tasks.task import JUDGED_OF_TRAIN, Task
 from pellucid.training.trainer import Trainer, build_training, network_facts
@@ -99,9 +101,14 @@ def train_run(
     callbacks: Callbacks,
     *,
     read: Data | None = None,
+    counting: ForkedWork[CountedSides] | None = None,
     began: float = 0.0,
 ) -> TrainingReport:
-    """A new run in a new folder. read: the data, where they are open already; began: when, by the monotonic clock."""
+    """A new run in a new folder.
+
+    read: the data, where they are open already; counting: of a list or a text, where that goes on already; began: when,
+    by the monotonic clock.
+    """
     began = began or time.monotonic()
     device = choose_device(options.device)
     with joined_world(device) as world, _ending_together(world):
@@ -110,7 +117,7 @@ def train_run(
         baselines: list[Baseline] = []
 
         def make() -> Task:
-            task = _open_for(data, options, read)
+            task = _open_for(data, options, read, counting.result() if counting else None)
             callbacks.on_data(task.facts)
             baselines.extend(measure_baselines(task, options, callbacks))
             return task
@@ -120,8 +127,8 @@ def train_run(
         return train_on(task, baselines, data, options, place, callbacks, spent=spent, world=world)
 
 
-def _open_for(data: DataOptions, options: TrainOptions, read: Data | None) -> Task:
-    task = open_task(data, read, Origin.open(options.from_run) if options.from_run else None)
+def _open_for(data: DataOptions, options: TrainOptions, read: Data | None, counted: CountedSides | None = None) -> Task:
+    task = open_task(data, read, Origin.open(options.from_run) if options.from_run else None, counted)
     task.require_options(options)  # before anything is fitted, which takes a while
     if world_of_environment().is_shared:
         task.prepare_training(options)

@@ -10,21 +10,27 @@ from pellucid.data.options import DataOptions, open_with, with_division
 
 if TYPE_CHECKING:
     from pellucid.training.fine_tuning import Origin
+    from pellucid.training.tasks.counted_sides import CountedSides
     from pellucid.training.tasks.task import Task
 
 
-def open_task(options: DataOptions, data: Data | None = None, origin: Origin | None = None) -> Task:
+def open_task(
+    options: DataOptions,
+    data: Data | None = None,
+    origin: Origin | None = None,
+    counted: CountedSides | None = None,
+) -> Task:
     """Split the data and make a task of them, or refuse where there is nothing to learn or to measure it on.
 
-    data: where they are open already. origin: the run that a training on them begins from.
+    data: where they are open already. origin: the run that a training on them begins from. counted: a list or a text
+    that was split already.
     """
     data = open_with(options) if data is None else with_division(data, options)
     source = source_word(options)
     if isinstance(data, ListData | TextData):
         from pellucid.training.tasks.sequences import open_sequences
 
-        reading = {"tokens": options.tokens, "boundary": options.boundary}
-        return open_sequences(data, source, **reading, context=options.context, origin=origin)
+        return open_sequences(data, source, options, origin, counted)
     if isinstance(data, PairsData):
         from pellucid.training.tasks.pairs import open_pairs
 

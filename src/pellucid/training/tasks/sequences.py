@@ -16,7 +16,8 @@ import torch
 from torch.nn import functional
 
 from pellucid.data import ListData, TextData
-from pellucid.data.prepare.tokens import DEFAULT_CONTEXT, Corpus, SequenceSides, split_sequences, take_part
+from pellucid.data.options import DataOptions
+from pellucid.data.prepare.tokens import DEFAULT_CONTEXT, Corpus, SequenceSides, take_part
 from pellucid.data.splits import SIDES, dev_of_train
 from pellucid.decoding.novelty import Known, describe_items, describe_texts
 from pellucid.decoding.sampling import NEVER, Drawn, FromContexts, draw_tokens
@@ -24,9 +25,8 @@ from pellucid.errors import PellucidError, quoted
 from pellucid.models.catalogue import NetworkCard, Recipe, find_network
 from pellucid.models.contracts import Network, SequenceModel
 from pellucid.models.counting.count_model import CountModel
-from pellucid.models.counting.cross_fit import CrossFit
-from pellucid.models.counting.fitting import best_ngram, count_loss
-from pellucid.models.counting.ngram import KneserNey, NGram, NGramConfig
+from pellucid.models.counting.fitting import count_loss
+from pellucid.models.counting.ngram import NGram
 from pellucid.models.sequences.on_counting import COUNTS_FILE, OnCounting, Parts, counts_to_bytes, with_own_scores
 from pellucid.models.stepwise import NeuralReading
 from pellucid.records import CountedParts, DataFacts, InitialLoss, MeanLoss, Measure, Plan, Sample, Statement, make_note
@@ -45,6 +45,7 @@ from pellucid.training.tasks.batches import (
     make_batches,
     share_of_tokens,
 )
+from pellucid.training.tasks.counted_sides import CountedSides
 from pellucid.training.tasks.metrics import token_accuracy, token_units
 from pellucid.training.tasks.task import (
     Batches,
@@ -67,11 +68,8 @@ if TYPE_CHECKING:
 SHOWN = 12  # items, or symbols of a text's beginning times this
 PREVIEWED, FINAL_SAMPLES = 5, 10
 TOKENS_OF_AN_ITEM = 6  # a batch of a text holds as many tokens as one of short items
-MOST_EVALUATED = 200_000  # tokens of a side that models are measured on: the mean is then known to about 0.003 nats
-MOST_SCORES_EVALUATED = 200_000_000  # of all tokens of a side together: a large vocabulary is measured on fewer tokens
 TOLD_BY, LEAST_TOKENS = 128, 2 / 3  # items of a batch by which it is told whether a list can be mixed, and their share
-MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather than again for every batch
-MOST_KEPT_EVALUATED = 1 << 21  # the same, of a part of dev that is evaluated again and again
+MOST_KEPT_EVALUATED = 1 << 21  # log-probabilities of a part of dev that is evaluated again and again
 NEAR_COUNTING = 0.01  # nats; before its first step a network on counting says what counts say
 MOST_LOOKED_AT = 20_000  # tokens of dev, to tell what is counted and what learned, and
 MOST_SCORES_LOOKED_AT = 20_000_000  # of all of them together
@@ -86,17 +84,16 @@ MOST_SEARCHED = 2_000_000  # tokens of running text in which copies are looked f
 def open_sequences(
     data: ListData | TextData,
     source: str,
-    *,
-    tokens: str,
-    context: int,
-    boundary: str = "one",
+    options: DataOptions,
     origin: Origin | None = None,
+    counted: CountedSides | None = None,
 ) -> SequenceTask:
-    """Split a list or a text and encode it. context: tokens in a window of a text; 0: as many as usual.
+    """Split a list or a text and encode it, unless that was done before.
 
     origin: the run that a training begins from, whose vocabulary and context these data are read with.
     """
-    sides = split_sequences(data, tokens, boundary, origin.vocabulary if origin else None)
+    counted = counted or CountedSides.split(data, options, origin.vocabulary if origin else None)
+    sides, context = counted.sides, options.context
     _require_learnable(data, sides)
     if origin and not context:
         context = min(origin.longest, DEFAULT_CONTEXT)
@@ -111,7 +108,7 @@ def open_sequences(
         description=data.description,
         is_file=data.is_file,
         kind=data.kind,
-        tokens=origin.vocabulary.kind if origin else tokens,
+        tokens=origin.vocabulary.kind if origin else options.tokens,
         fingerprint=data.fingerprint,
         vocab_size=len(sides.vocabulary),
         symbols=tuple(sides.vocabulary.tokens[:256]),
@@ -122,7 +119,7 @@ def open_sequences(
         dev_of_train=dev_of_train(data),
         random_loss=_random_loss(data, sides),
     )
-    return SequenceTask(sides, facts, context, origin)
+    return SequenceTask(counted, facts, context, origin)
 
 
 def _random_loss(data: ListData | TextData, sides: SequenceSides) -> float | None:
@@ -167,7 +164,7 @@ def _first_items(sides: SequenceSides) -> tuple[str, ...]:
 class SequenceTask(Task):
     """The next token of a list's items or of a text's windows."""
 
-    sides: SequenceSides
+    counted: CountedSides
     facts: DataFacts
     context: int
     origin: Origin | None = None  # the run that a training begins from
@@ -196,12 +193,17 @@ class SequenceTask(Task):
     def n_train(self) -> int:
         return self.sides.train.n_predicted
 
-    @cached_property
+    @property
+    def sides(self) -> SequenceSides:
+        return self.counted.sides
+
+    @property
     def parts(self) -> Mapping[str, Corpus]:
-        """What models are measured on: of each side as much as is worth its time, and no more of train than of dev."""
-        most = min(MOST_EVALUATED, MOST_SCORES_EVALUATED // len(self.sides.vocabulary))
-        dev, test = (take_part(side, most) for side in (self.sides.dev, self.sides.test))
-        return {"train": take_part(self.sides.train, dev.n_predicted), "dev": dev, "test": test}
+        return self.counted.parts
+
+    @property
+    def counts(self) -> NGram:
+        return self.counted.counts
 
     def n_evaluated(self, side: str) -> int:
         return self.parts[side].n_predicted
@@ -220,19 +222,6 @@ class SequenceTask(Task):
     def n_finishing(self) -> int:
         looked_at = self.n_evaluated("dev") if self.is_all_looked_at else COUNTED_AND_LEARNED * self.n_looked_at
         return super().n_finishing + looked_at
-
-    @cached_property
-    def counts(self) -> NGram:
-        """Kneser–Ney of the order that is best on dev: the bar to clear, and where a network starts."""
-        return best_ngram(
-            self.sides.train, self.parts["dev"], len(self.sides.vocabulary), smoothings=(KneserNey(),)
-        ).model.without_counts()
-
-    @cached_property
-    def cross_fit(self) -> CrossFit:
-        """The same for the training side, where no token is predicted by counts that have seen it."""
-        config = NGramConfig(self.counts.vocab_size, self.counts.grams.order)
-        return CrossFit.cut(self.sides.train, self.sides.train_items, config, self.counts.n_stored)
 
     def build_network(self, card: NetworkCard, config: Any, plan: Plan) -> Network:
         if plan.start == "scratch":
@@ -294,17 +283,10 @@ class SequenceTask(Task):
 
     def _counted(self, places: Ints) -> torch.Tensor:
         """places: of tokens of train -> what counts that have not seen the next token say comes after each."""
-        if self._kept is not None:
-            return self._kept[torch.from_numpy(places)]
-        logs = self.cross_fit.log_probabilities(places.reshape(-1))
+        if self.counted.table is not None:
+            return torch.from_numpy(self.counted.table)[torch.from_numpy(places)]
+        logs = self.counted.cross_fit.log_probabilities(places.reshape(-1))
         return torch.from_numpy(logs.astype(np.float32)).view(*places.shape, -1)
-
-    @cached_property
-    def _kept(self) -> torch.Tensor | None:
-        """All of it, where memory has room: an epoch asks for each token once."""
-        if self.n_train * len(self.sides.vocabulary) > MOST_KEPT:
-            return None
-        return torch.from_numpy(self.cross_fit.tabulate())
 
     def dev_batches(self, batch_size: int, plan: Plan) -> Batches:
         return make_batches(self.sides.dev, batch_size, plan.context, plan.seed)
@@ -375,8 +357,8 @@ class SequenceTask(Task):
         return total / n_tokens
 
     def prepare_training(self, options: TrainOptions) -> None:
-        if (options.start or self.default_start) == "counts" and self._kept is None:
-            _ = self.cross_fit
+        if (options.start or self.default_start) == "counts" and self.counted.table is None:
+            _ = self.counted.cross_fit
 
     def counted_parts(self, model: SequenceModel) -> CountedParts | None:
         if not isinstance(model, OnCounting):
