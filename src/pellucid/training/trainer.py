@@ -244,8 +244,6 @@ class Trainer:
         return model
 
     def _save(self, step: int) -> None:
-        # What the logs say up to this step must be on the disk before a checkpoint says that it is.
-        self.writer.flush()
         weights, remembered = (
             whole_tensors(one) for one in (self.state.model.state_dict(), self.state.optimizer.tensors())
         )

@@ -313,7 +313,7 @@ def paired_gain(side: str, ours: Units, theirs: Units) -> Gain:
     if n < 2:
         return Gain(side, math.nan, -math.inf, math.inf, n)
     mean = float(differences.sum() / ours.sizes.sum())
-    if set(np.unique(differences)) <= {-1.0, 0.0, 1.0}:
+    if bool(((differences == 0) | (np.abs(differences) == 1)).all()):
         won, lost = ((int(np.count_nonzero(differences == sign)) + 1) / (n + 2) for sign in (1, -1))
         middle, reach = won - lost, 1.96 * math.sqrt((won + lost - (won - lost) ** 2) / (n + 2))
         low, high = max(-1.0, middle - reach), min(1.0, middle + reach)
