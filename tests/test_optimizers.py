@@ -155,6 +155,45 @@ def test_newton_schulz_in_c_has_the_same_bits_by_vectors_of_any_length(shape):
     assert np.array_equal(by_longest, by_short)
 
 
+def test_a_step_of_muon_in_c_is_that_of_torch(monkeypatch):
+    pytest.importorskip("pellucid.training._orthogonalize", reason="it was installed without a C compiler")
+    if not muon_file._orthogonalize.is_supported():
+        pytest.skip("this processor has no AVX2, and torch's products are used")
+    shapes = {"stack": (3, 48, 48), "tall": (64, 16), "wide": (32, 80)}
+    found = []
+    for is_compiled in (True, False):
+        draw = torch.Generator().manual_seed(0)
+        parameters = {name: nn.Parameter(torch.randn(shape, generator=draw)) for name, shape in shapes.items()}
+        muon = Muon(parameters, learning_rate=0.1, weight_decay=0.5)
+        if is_compiled:
+            monkeypatch.setattr(muon, "_step_in_torch", None)
+        else:
+            monkeypatch.setattr(muon, "_is_compiled_for", lambda stack: False)
+        for step in range(4):
+            for parameter in parameters.values():
+                gradient = torch.randn(parameter.shape, generator=draw)
+                parameter.grad = gradient.mT.contiguous().mT if step % 2 else gradient
+            parameters["wide"].grad = None if step == 3 else parameters["wide"].grad
+            muon.step(0.5)
+        found.append({**parameters, **muon.tensors()})
+    for name, of_torch in found[1].items():
+        assert torch.allclose(found[0][name], of_torch, rtol=1e-5, atol=1e-5), name
+
+
+def test_a_step_of_muon_in_c_takes_nothing_that_does_not_fit():
+    compiled = pytest.importorskip("pellucid.training._orthogonalize", reason="it was installed without a C compiler")
+    whole, coefficients = [np.zeros(512, np.float32) for _ in range(3)], np.array(COEFFICIENTS, np.float32)
+    rest = (coefficients, 0.9, 0.9, 1e-12, 1.0, 0.1)
+    for given in [
+        (*whole, np.zeros(32, np.float32), 16, 32, False),  # squares of columns, and rows are levelled
+        (*whole, np.zeros(16, np.float32), 16, 32, True),
+        (*whole[:2], np.zeros(256, np.float32), np.zeros(16, np.float32), 16, 32, False),
+        (*whole, np.zeros(8, np.float32), 8, 64, False),  # no whole vectors
+    ]:
+        with pytest.raises(ValueError, match="fit"):
+            compiled.step(*given, *rest)
+
+
 def test_newton_schulz_in_c_takes_nothing_that_does_not_fit():
     compiled = pytest.importorskip("pellucid.training._orthogonalize", reason="it was installed without a C compiler")
     numbers, coefficients = np.zeros(12, np.float32), np.array(COEFFICIENTS, np.float32)

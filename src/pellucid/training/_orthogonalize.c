@@ -38,10 +38,24 @@ static Shape shape_of(Py_ssize_t rows, Py_ssize_t columns, Py_ssize_t unit)
     return (Shape){rows, columns, whole(rows, unit), whole(columns, unit)};
 }
 
+/* Two matrices as what comes in, one on its side, and five squares; see make_orthogonal and those who call it. */
 static Py_ssize_t room_for(const Shape *s)
 {
-    return s->whole_rows * (s->whole_columns + GAP) + s->whole_columns * (s->whole_rows + GAP) +
-           5 * s->whole_rows * (s->whole_rows + GAP);
+    return 2 * s->whole_rows * (s->whole_columns + GAP) + (s->whole_columns + 5 * s->whole_rows) * (s->whole_rows + GAP);
+}
+
+typedef struct {
+    const float *coefficients; /* three for each Newton–Schulz step */
+    Py_ssize_t n_steps;
+    int is_tall;
+    float kept, levelling, least_square, shrunk, rate;
+} Settings;
+
+static void copy(Py_ssize_t rows, Py_ssize_t columns, Matrix from, Matrix to)
+{
+    for (Py_ssize_t i = 0; i < rows; i++) {
+        memcpy(to.numbers + i * to.stride, from.numbers + i * from.stride, columns * sizeof(float));
+    }
 }
 
 /* Four by four numbers to where their rows are columns. */
@@ -150,32 +164,67 @@ static PyObject *is_supported(PyObject *module, PyObject *none)
     return PyBool_FromLong(has_avx2());
 }
 
-static PyObject *run(const Py_buffer *from, const Py_buffer *to, const Py_buffer *coefficients, Py_ssize_t rows,
-                     Py_ssize_t columns, int is_narrow)
+static int fail(const char *why)
 {
-    if (rows < 1 || columns < rows || from->len != to->len || from->len % (rows * columns * 4) || coefficients->len < 12 ||
+    PyErr_SetString(PyExc_ValueError, why);
+    return -1;
+}
+
+static int check_sizes(const Py_buffer *numbers, const Py_buffer *coefficients, Py_ssize_t rows, Py_ssize_t columns)
+{
+    if (rows < 1 || columns < rows || numbers->len % (rows * columns * 4) || coefficients->len < 12 ||
         coefficients->len % 12) {
-        PyErr_SetString(PyExc_ValueError, "matrices that are no taller than wide, and three coefficients for each step");
-        return NULL;
+        return fail("matrices that are no taller than wide, and three coefficients for each step");
     }
-    if (!has_avx2()) {
-        PyErr_SetString(PyExc_ValueError, "this processor has no AVX2");
-        return NULL;
+    return has_avx2() ? 0 : fail("this processor has no AVX2");
+}
+
+/* Of a step: all that is None where only to is to be written. */
+typedef struct {
+    Py_buffer from, to, momentum, squares, coefficients;
+    Py_ssize_t rows, columns;
+    int is_tall, is_narrow;
+    float kept, levelling, least_square, shrunk, rate;
+} Given;
+
+static void release(Given *given)
+{
+    Py_buffer *all[] = {&given->from, &given->to, &given->momentum, &given->squares, &given->coefficients};
+    for (int i = 0; i < 5; i++) {
+        if (all[i]->obj) {
+            PyBuffer_Release(all[i]);
+        }
     }
+}
+
+static PyObject *run(const Given *given, int is_step)
+{
 #if defined(__x86_64__)
-    const int is_wide = has_avx512() && !is_narrow && rows % WIDE == 0; /* else tiles would be padding */
+    const Py_ssize_t rows = given->rows, columns = given->columns, size = rows * columns;
+    const int is_wide = has_avx512() && !given->is_narrow && rows % WIDE == 0; /* else tiles would be padding */
     const Shape s = shape_of(rows, columns, is_wide ? WIDE : NARROW);
+    const Settings settings = {given->coefficients.buf, given->coefficients.len / 12, given->is_tall,
+                               given->kept,             given->levelling,             given->least_square,
+                               given->shrunk,           given->rate};
     float *room = malloc(room_for(&s) * sizeof(float));
     if (!room) {
         return PyErr_NoMemory();
     }
     if (s.whole_rows != rows || s.whole_columns != columns) {
-        memset(room, 0, room_for(&s) * sizeof(float));
+        memset(room, 0, room_for(&s) * sizeof(float)); /* what pads a matrix is not written over */
     }
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t at = 0; at < from->len / 4; at += rows * columns) {
-        (is_wide ? avx512_orthogonalize : avx2_orthogonalize)(&s, (const float *)from->buf + at, coefficients->buf,
-                                                              coefficients->len / 12, (float *)to->buf + at, room);
+    for (Py_ssize_t i = 0; i < given->from.len / 4 / size; i++) {
+        const float *from = (const float *)given->from.buf + i * size;
+        float *to = (float *)given->to.buf + i * size;
+        if (is_step) {
+            float *momentum = (float *)given->momentum.buf + i * size;
+            float *squares = (float *)given->squares.buf + i * (given->is_tall ? columns : rows);
+            (is_wide ? avx512_step : avx2_step)(&s, from, momentum, squares, to, &settings, room);
+        }
+        else {
+            (is_wide ? avx512_orthogonalize : avx2_orthogonalize)(&s, from, &settings, to, room);
+        }
     }
     Py_END_ALLOW_THREADS
     free(room);
@@ -187,23 +236,48 @@ static PyObject *run(const Py_buffer *from, const Py_buffer *to, const Py_buffer
 static PyObject *orthogonalize(PyObject *module, PyObject *args)
 {
     (void)module;
-    Py_buffer from = {0}, to = {0}, coefficients = {0};
-    Py_ssize_t rows, columns;
-    int is_narrow = 0;
+    Given given = {0};
     PyObject *made = NULL;
-    if (PyArg_ParseTuple(args, "y*w*nny*|p", &from, &to, &rows, &columns, &coefficients, &is_narrow)) {
-        made = run(&from, &to, &coefficients, rows, columns, is_narrow);
-    }
-    Py_buffer *all[] = {&from, &to, &coefficients};
-    for (int i = 0; i < 3; i++) {
-        if (all[i]->obj) {
-            PyBuffer_Release(all[i]);
+    if (PyArg_ParseTuple(args, "y*w*nny*|p", &given.from, &given.to, &given.rows, &given.columns, &given.coefficients,
+                         &given.is_narrow) &&
+        check_sizes(&given.from, &given.coefficients, given.rows, given.columns) == 0) {
+        if (given.from.len != given.to.len) {
+            fail("matrices that are no taller than wide, and three coefficients for each step");
+        }
+        else {
+            made = run(&given, 0);
         }
     }
+    release(&given);
+    return made;
+}
+
+/* step(gradient, parameter, momentum, squares, rows, columns, is_tall, coefficients, kept, levelling, least_square, shrunk,
+   rate, is_narrow): writes parameter, momentum and squares. rows and columns: as they lie, in whole vectors. */
+static PyObject *step(PyObject *module, PyObject *args)
+{
+    (void)module;
+    Given given = {0};
+    PyObject *made = NULL;
+    if (PyArg_ParseTuple(args, "y*w*w*w*nnpy*fffff|p", &given.from, &given.to, &given.momentum, &given.squares, &given.rows,
+                         &given.columns, &given.is_tall, &given.coefficients, &given.kept, &given.levelling,
+                         &given.least_square, &given.shrunk, &given.rate, &given.is_narrow) &&
+        check_sizes(&given.from, &given.coefficients, given.rows, given.columns) == 0) {
+        const Py_ssize_t units = given.is_tall ? given.rows : given.columns; /* numbers of each that is levelled */
+        if (given.rows % 16 || given.columns % 16 || given.from.len != given.to.len ||
+            given.from.len != given.momentum.len || given.from.len != given.squares.len * units) {
+            fail("sizes that do not fit each other, or no whole vectors");
+        }
+        else {
+            made = run(&given, 1);
+        }
+    }
+    release(&given);
     return made;
 }
 
 static PyMethodDef methods[] = {{"orthogonalize", orthogonalize, METH_VARARGS, "Singular values near 1."},
+                                {"step", step, METH_VARARGS, "A step of Muon with matrices of one shape."},
                                 {"is_supported", is_supported, METH_NOARGS, "Whether this processor has what it needs."},
                                 {NULL, NULL, 0, NULL}};
 

@@ -68,19 +68,14 @@ INLINE void NAME(make_polynomial)(Py_ssize_t n, Matrix gram, const float coeffic
     }
 }
 
-/* room: as many numbers as room_for says, zeros at first where tiles are padded. */
-static TARGET void NAME(orthogonalize)(const Shape *s, const float *from, const float *coefficients, Py_ssize_t n_steps,
-                                       float *to, float *room)
+/* made = x with all singular values near 1; both are in whole tiles, padded by zeros. room: as many numbers as room_for says. */
+INLINE void NAME(make_orthogonal)(const Shape *s, Matrix x, const float *coefficients, Py_ssize_t n_steps, Matrix made,
+                                  float *room)
 {
     const Py_ssize_t n = s->whole_rows, square = n * (n + GAP);
-    Matrix x = {room, s->whole_columns + GAP};
-    Matrix turned = {x.numbers + n * x.stride, n + GAP};
-    float *next = turned.numbers + s->whole_columns * turned.stride;
-    Matrix gram = {next, n + GAP}, polynomial = {next + square, n + GAP}, product = {next + 2 * square, n + GAP};
-    Matrix part = {next + 3 * square, n + GAP}, other = {next + 4 * square, n + GAP}, swapped;
-    for (Py_ssize_t i = 0; i < s->rows; i++) {
-        memcpy(x.numbers + i * x.stride, from + i * s->columns, s->columns * sizeof(float));
-    }
+    Matrix gram = {room, n + GAP}, polynomial = {room + square, n + GAP}, product = {room + 2 * square, n + GAP};
+    Matrix part = {room + 3 * square, n + GAP}, other = {room + 4 * square, n + GAP}, swapped;
+    Matrix turned = {room + 5 * square, n + GAP};
     transpose(n, s->whole_columns, x, turned);
     NAME(multiply)(n, s->whole_columns, n, x, turned, gram, 1);
     float norm = norm_of(n, gram);
@@ -101,13 +96,104 @@ static TARGET void NAME(orthogonalize)(const Shape *s, const float *from, const 
         }
     }
     NAME(scale)(n, product, 1 / sqrtf(norm));
-    if (n == s->rows && s->whole_columns == s->columns) {
-        NAME(multiply)(n, n, s->columns, product, x, (Matrix){to, s->columns}, 0);
-        return;
-    }
-    NAME(multiply)(n, n, s->whole_columns, product, x, (Matrix){turned.numbers, s->whole_columns}, 0);
+    NAME(multiply)(n, n, s->whole_columns, product, x, made, 0);
+}
+
+/* The momentum goes on towards the gradient, which stands in x; x becomes the gradient, and so much of the way back to the
+   momentum as is kept of it. */
+INLINE void NAME(look_ahead)(const Shape *s, Matrix x, float *momentum, float kept)
+{
     for (Py_ssize_t i = 0; i < s->rows; i++) {
-        memcpy(to + i * s->columns, turned.numbers + i * s->whole_columns, s->columns * sizeof(float));
+        float *row = x.numbers + i * x.stride, *held = momentum + i * s->columns;
+        for (Py_ssize_t j = 0; j < s->columns; j += LANES) {
+            VEC gradient = LOAD(row + j), m = LOAD(held + j);
+            m += (gradient - m) * (1 - kept);
+            STORE(held + j, m);
+            STORE(row + j, gradient + (m - gradient) * kept);
+        }
+    }
+}
+
+/* See level_rows. by_column: of each column, and not of each row. scales: room for a number of each. */
+INLINE void NAME(level)(const Shape *s, Matrix update, float *squares, int by_column, float levelling, float least,
+                        float *scales)
+{
+    const Py_ssize_t n = by_column ? s->columns : s->rows, n_each = by_column ? s->rows : s->columns;
+    double before = 0, after = 0;
+    memset(scales, 0, n * sizeof(float));
+    for (Py_ssize_t i = 0; i < s->rows; i++) {
+        VEC sums = {0};
+        for (Py_ssize_t j = 0; j < s->columns; j += LANES) {
+            VEC x = LOAD(update.numbers + i * update.stride + j);
+            if (by_column) {
+                STORE(scales + j, LOAD(scales + j) + x * x);
+            }
+            else {
+                sums += x * x;
+            }
+        }
+        for (int lane = 0; lane < LANES && !by_column; lane++) {
+            scales[i] += sums[lane];
+        }
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const float now = scales[i] / (float)n_each;
+        squares[i] += (now - squares[i]) * (1 - levelling);
+        const float usual = squares[i] > least ? squares[i] : least;
+        before += now, after += now / usual;
+        scales[i] = 1 / sqrtf(usual);
+    }
+    const float norm = (float)sqrt(before / (after > 1e-30 ? after : 1e-30));
+    for (Py_ssize_t i = 0; i < s->rows; i++) {
+        for (Py_ssize_t j = 0; j < s->columns; j += LANES) {
+            float *row = update.numbers + i * update.stride + j;
+            VEC one = by_column ? LOAD(scales + j) * norm : (VEC){0} + scales[i] * norm;
+            STORE(row, LOAD(row) * one);
+        }
+    }
+}
+
+/* parameter = shrunk · parameter + rate · update, all (rows, columns) */
+INLINE void NAME(move)(Py_ssize_t rows, Py_ssize_t columns, Matrix update, float *parameter, float shrunk, float rate)
+{
+    for (Py_ssize_t i = 0; i < rows; i++) {
+        for (Py_ssize_t j = 0; j < columns; j += LANES) {
+            float *row = parameter + i * columns + j;
+            STORE(row, LOAD(row) * shrunk + LOAD(update.numbers + i * update.stride + j) * rate);
+        }
+    }
+}
+
+static TARGET void NAME(orthogonalize)(const Shape *s, const float *from, const Settings *settings, float *to, float *room)
+{
+    Matrix x = {room, s->whole_columns + GAP}, made = {room + s->whole_rows * x.stride, x.stride};
+    copy(s->rows, s->columns, (Matrix){(float *)from, s->columns}, x);
+    NAME(make_orthogonal)(s, x, settings->coefficients, settings->n_steps, made, made.numbers + s->whole_rows * x.stride);
+    copy(s->rows, s->columns, made, (Matrix){to, s->columns});
+}
+
+/* One step of Muon with one matrix. is_tall: the parameter and its gradient are (columns, rows). */
+static TARGET void NAME(step)(const Shape *s, const float *gradient, float *momentum, float *squares, float *parameter,
+                              const Settings *settings, float *room)
+{
+    Matrix x = {room, s->whole_columns + GAP}, made = {room + s->whole_rows * x.stride, x.stride};
+    float *rest = made.numbers + s->whole_rows * x.stride;
+    if (settings->is_tall) {
+        transpose(s->columns, s->rows, (Matrix){(float *)gradient, s->rows}, x);
+    }
+    else {
+        copy(s->rows, s->columns, (Matrix){(float *)gradient, s->columns}, x);
+    }
+    NAME(look_ahead)(s, x, momentum, settings->kept);
+    NAME(make_orthogonal)(s, x, settings->coefficients, settings->n_steps, made, rest);
+    NAME(level)(s, made, squares, settings->is_tall, settings->levelling, settings->least_square, rest);
+    if (settings->is_tall) {
+        Matrix upright = {rest, s->whole_rows + GAP};
+        transpose(s->whole_rows, s->whole_columns, made, upright);
+        NAME(move)(s->columns, s->rows, upright, parameter, settings->shrunk, settings->rate);
+    }
+    else {
+        NAME(move)(s->rows, s->columns, made, parameter, settings->shrunk, settings->rate);
     }
 }
 

@@ -5,7 +5,8 @@ done with matrix products alone: Newton–Schulz steps (Keller Jordan 2024, http
 Each step has coefficients of its own, the best for what the steps before it have left (Amsel et al. 2025, "The Polar
 Express"), and the matrix is scaled by the norm of its Gram matrix, which is nearer to its largest singular value than
 its own norm is: so three steps do what five did. Where a compiler was there at install and the processor has AVX2, they
-are made in C: half of each symmetric product, by vectors as long as the processor has them.
+are made in C, with all of a step around them: half of each symmetric product, by vectors as long as the processor has
+them.
 
 Orthogonal is the matrix, not how far each unit moves: some rows of an update are longer than others, step after step.
 They are levelled by the mean of their squares over the last steps, and the update keeps its norm (Li et al. 2025,
@@ -14,7 +15,7 @@ They are levelled by the mean of their squares over the last steps, and the upda
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ COEFFICIENTS = ((8.0934, -23.6205, 17.4462), (3.6366, -2.7219, 0.5365), (2.6613,
 MOMENTUM, LAST_MOMENTUM = 0.95, 0.85
 LEVELLING = 0.95  # of the mean of squares of rows, what is kept of the steps before
 LEAST_SQUARE = 1e-12  # of a row that never moved, which levelling would divide by
+LANES = 16  # of matrices that a whole step is made with in C, rows and columns are so many or a multiple
 MOST_ROWS_COMPILED = 256  # of a matrix; with 512 torch's products, which are whole ones, were as fast
 
 
@@ -103,9 +105,14 @@ class MatrixStack(NamedTuple):
     """Parameters whose matrices have one shape, which are worked on together; tall ones lie on their sides."""
 
     names: list[str]
+    counts: list[int]  # matrices of each of these parameters
     is_tall: bool
     momentum: Tensor  # (n, rows, columns), no more rows than columns
     squares: Tensor  # of the updates of each unit that a matrix feeds, their mean: (n, rows, 1) or (n, 1, columns)
+
+    def by_parameter(self) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """The name of each, and its part of the momentum and of the squares."""
+        return zip(self.names, self.momentum.split(self.counts), self.squares.split(self.counts), strict=True)
 
 
 class Muon:
@@ -120,40 +127,64 @@ class Muon:
         self.stacks = [self._stack(names) for names in alike.values()]
 
     def _stack(self, names: list[str]) -> MatrixStack:
-        momentum = torch.cat([torch.zeros_like(_lay_down(self.parameters[name].detach())) for name in names])
+        zeros = [torch.zeros_like(_lay_down(self.parameters[name].detach())) for name in names]
+        momentum = torch.cat(zeros).contiguous()
         is_tall = self.parameters[names[0]].shape[-2] > self.parameters[names[0]].shape[-1]
         squares = momentum[:, :1, :] if is_tall else momentum[:, :, :1]
-        return MatrixStack(names, is_tall, momentum.contiguous(), squares.clone())
+        return MatrixStack(names, [len(one) for one in zeros], is_tall, momentum, squares.clone())
 
     @torch.no_grad()
     def step(self, factor: float) -> None:
-        learning_rate, kept = self.learning_rate * factor, momentum_at(factor)
-        for names, is_tall, momentum, squares in self.stacks:
-            parameters = [self.parameters[name] for name in names]
-            gradients = torch.cat(
-                [_lay_down(p.grad if p.grad is not None else torch.zeros_like(p)) for p in parameters]
+        learning_rate = self.learning_rate * factor
+        shrunk = 1 - learning_rate * self.weight_decay
+        for stack in self.stacks:
+            rows, columns = self.parameters[stack.names[0]].shape[-2:]
+            rate = -learning_rate * max(1, rows / columns) ** 0.5
+            if self._is_compiled_for(stack):
+                self._step_in_c(stack, momentum_at(factor), shrunk, rate)
+            else:
+                self._step_in_torch(stack, momentum_at(factor), shrunk, rate)
+
+    def _is_compiled_for(self, stack: MatrixStack) -> bool:
+        is_whole = all(size % LANES == 0 for size in stack.momentum.shape[1:])
+        return (
+            is_whole
+            and _is_compiled_for(stack.momentum)
+            and all(parameter.is_contiguous() for parameter in self._parameters_of(stack))
+        )
+
+    def _parameters_of(self, stack: MatrixStack) -> list[nn.Parameter]:
+        return [self.parameters[name] for name in stack.names]
+
+    def _step_in_c(self, stack: MatrixStack, kept: float, shrunk: float, rate: float) -> None:
+        """Each matrix from end to end, while it is in a near cache."""
+        coefficients = np.array(COEFFICIENTS, np.float32)
+        for name, momentum, squares in stack.by_parameter():
+            parameter = self.parameters[name].detach()
+            gradient = self.parameters[name].grad
+            given = torch.zeros_like(parameter) if gradient is None else gradient.contiguous()
+            tensors = [tensor.numpy() for tensor in (given, parameter, momentum, squares)]
+            _, rows, columns = momentum.shape
+            _orthogonalize.step(
+                *tensors, rows, columns, stack.is_tall, coefficients, kept, LEVELLING, LEAST_SQUARE, shrunk, rate
             )
-            momentum.lerp_(gradients, 1 - kept)
-            # Nesterov's: a look ahead, along the momentum from the gradient.
-            update = orthogonalize(torch.lerp(gradients, momentum, kept))
-            update = level_rows(update, squares)
-            upright = update.mT if is_tall else update
-            rows, columns = upright.shape[1:]
-            pieces = torch.split(upright, [max(1, p.numel() // (rows * columns)) for p in parameters])
-            alpha = -learning_rate * max(1, rows / columns) ** 0.5
-            for parameter, piece in zip(parameters, pieces, strict=True):
-                if self.weight_decay:
-                    parameter.mul_(1 - learning_rate * self.weight_decay)
-                parameter.add_(piece.reshape(parameter.shape), alpha=alpha)
+
+    def _step_in_torch(self, stack: MatrixStack, kept: float, shrunk: float, rate: float) -> None:
+        parameters = self._parameters_of(stack)
+        gradients = torch.cat([_lay_down(p.grad if p.grad is not None else torch.zeros_like(p)) for p in parameters])
+        stack.momentum.lerp_(gradients, 1 - kept)
+        # Nesterov's: a look ahead, along the momentum from the gradient.
+        update = orthogonalize(torch.lerp(gradients, stack.momentum, kept))
+        update = level_rows(update, stack.squares)
+        upright = update.mT if stack.is_tall else update
+        for parameter, piece in zip(parameters, torch.split(upright, stack.counts), strict=True):
+            parameter.mul_(shrunk).add_(piece.reshape(parameter.shape), alpha=rate)
 
     def tensors(self) -> dict[str, Tensor]:
         found: dict[str, Tensor] = {}
         for stack in self.stacks:
-            counts = [_lay_down(self.parameters[name]).shape[0] for name in stack.names]
-            for key, whole in (("momentum", stack.momentum), ("squares", stack.squares)):
-                found |= {
-                    f"{name}.{key}": part for name, part in zip(stack.names, torch.split(whole, counts), strict=True)
-                }
+            for name, momentum, squares in stack.by_parameter():
+                found |= {f"{name}.momentum": momentum, f"{name}.squares": squares}
         return found
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
