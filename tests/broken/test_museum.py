@@ -64,7 +64,7 @@ def test_a_broken_program_runs(exhibit):
 
 @pytest.mark.parametrize("healthy", LIGHT, ids=lambda healthy: healthy.name)
 def test_a_healthy_program_learns(healthy):
-    """A few steps on its batch with its own optimizer bring the loss down."""
+    """A few steps on its batch with its own optimizer bring the loss down, by a tenth or at least by 3 %."""
     patient = healthy.patient()
     if patient.loss is None:
         assert torch.isfinite(patient.outputs()).all()
@@ -77,6 +77,8 @@ def test_a_healthy_program_learns(healthy):
         loss.backward()
         patient.optimizer.step()
         losses.append(loss.item())
+        if losses[-1] < 0.9 * losses[0]:
+            break
     assert all(map(math.isfinite, losses))
     assert losses[-1] < 0.97 * losses[0]
 

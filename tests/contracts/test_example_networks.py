@@ -1,6 +1,8 @@
 """What every network for rows and images promises, tried on every card that the room carries."""
 
+import copy
 import dataclasses
+import functools
 import json
 import math
 
@@ -62,9 +64,14 @@ def loss_of(model: ExampleModel, examples: tuple[Tensor, Tensor, Tensor]) -> Ten
     return functional.cross_entropy(scores, classes)
 
 
-@torch.enable_grad()
 def trained(card: NetworkCard, dtype: torch.dtype = torch.float32, steps: int = 10) -> ExampleModel:
     """A few steps away from its first weights, so that no zero hides a mistake, and statistics are not 0 and 1."""
+    return copy.deepcopy(_trained_once(card, dtype, steps))
+
+
+@functools.cache
+@torch.enable_grad()
+def _trained_once(card: NetworkCard, dtype: torch.dtype, steps: int) -> ExampleModel:
     model = built(card).to(dtype)
     numbers, codes, classes = draw(ExampleShape.of(card.tiny), n=16, seed=9)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -65,9 +66,14 @@ def loss_of(model: SequenceModel, tokens: Tensor) -> Tensor:
     return functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
 
 
-@torch.enable_grad()
 def trained(card: NetworkCard, dtype: torch.dtype = torch.float32, start: str = "scratch") -> SequenceModel:
     """A few steps away from its first weights, so that no zero hides a mistake, and statistics are not 0 and 1."""
+    return copy.deepcopy(_trained_once(card, dtype, start))
+
+
+@functools.cache
+@torch.enable_grad()
+def _trained_once(card: NetworkCard, dtype: torch.dtype, start: str) -> SequenceModel:
     model = built(card, start=start).to(dtype)
     tokens = draw(card.tiny.vocab_size, 16, TIME, seed=9)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
@@ -221,7 +227,9 @@ def test_it_fits_eight_examples(card, start):
         loss = loss_of(model, tokens)
         loss.backward()
         optimizer.step()
-    assert loss.item() < 0.05
+        if loss < 0.05:
+            return
+    raise AssertionError(f"the loss is still {loss.item():.3f}")
 
 
 def test_the_same_seed_gives_the_same_bits(card, start, tokens):

@@ -122,10 +122,12 @@ def facts_of(kind: str) -> set[str]:
 
 def calls_of(name: str) -> list[tuple[str, ast.Call]]:
     """Every call of a function or class in the package, and its file and line."""
+    texts = ((path, path.read_text()) for path in SOURCES)
     return [
         (f"{path.name}:{node.lineno}", node)
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, text in texts
+        if name in text
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     ]
 

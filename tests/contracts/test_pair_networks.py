@@ -1,6 +1,8 @@
 """What every network for pairs promises, tried on every card of one that the room carries."""
 
+import copy
 import dataclasses
+import functools
 import math
 
 import pytest
@@ -79,9 +81,14 @@ def loss_of(model: PairModel, sources: Tensor, tokens: Tensor) -> Tensor:
     return functional.cross_entropy(model(sources, tokens).flatten(0, 1), wanted.flatten())
 
 
-@torch.enable_grad()
 def trained(card: NetworkCard, dtype: torch.dtype = torch.float32) -> PairModel:
     """A few steps away from its first weights, so that no zero hides a mistake."""
+    return copy.deepcopy(_trained_once(card, dtype))
+
+
+@functools.cache
+@torch.enable_grad()
+def _trained_once(card: NetworkCard, dtype: torch.dtype) -> PairModel:
     model = built(card).to(dtype)
     sources, tokens = sources_for(card, 16, seed=8), tokens_for(card, 16, seed=9)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
@@ -235,6 +242,8 @@ def test_it_fits_eight_pairs(card):
     for _ in range(250):
         optimizer.zero_grad()
         loss = functional.cross_entropy(model(sources, tokens).flatten(0, 1), wanted.flatten())
+        if loss < 0.02:  # of 28 tokens, so that each has more than half of the probability
+            break
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.05
