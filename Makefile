@@ -12,8 +12,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: $(VENV)/installed
 	$(BIN)/pellucid train --minutes 0.7
 
+# What Python compiles it may keep, whatever the environment says: else each of a hundred processes compiles it again.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest --numprocesses=auto --dist=worksteal $(PYTEST_FLAGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal $(PYTEST_FLAGS)
 
 # Formatting, lint and strict types first: they answer in seconds.
 check: $(VENV)/installed-dev
