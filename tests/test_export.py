@@ -1,6 +1,7 @@
 """What `pellucid export` writes, loaded by the tools that it is for; and what it refuses, with nothing written."""
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -16,14 +17,16 @@ from tests.at_length import some_of
 from pellucid import PellucidError, predict, sample, train
 from pellucid.api.serving import ServedRun
 from pellucid.data.vocabularies import BPE, Bytes, Characters, Words, words_in
-from pellucid.export import export_run, request, subject
+from pellucid.export import export_run, hf_format, request, subject
 from pellucid.export.hf_pairs import check_labels, check_pairs
 from pellucid.export.source import gather_source
 from pellucid.export.tokenizer import build_tokenizer, word_pattern
+from pellucid.export.torch_format import imported_alone, specialised
 from pellucid.models.catalogue import NETWORKS
 from pellucid.models.counting.ngram import NGram, NGramConfig
 from pellucid.models.sequences.count_tables import CountTables
 from pellucid.runs import open_run
+from pellucid.training.checkpoints import load_network
 from pellucid.training.run_data import load_vocabulary
 
 ITEMS = [
@@ -119,6 +122,22 @@ def test_transformers_reads_and_writes_a_text_of_any_tokens(folder, tokens):
     whole = tokenizer.decode(said[0]).rstrip("\ufffd")  # of bytes the last may be the first half of a character
     assert len(whole) > len(" café")
     assert wanted == whole if tokens != "bytes" else wanted.startswith(whole)
+
+
+def test_a_text_longer_than_what_is_read_at_once_is_no_warning(folder, monkeypatch):
+    pytest.importorskip("transformers")
+    made = export_run("alone", to="hf", out="quiet")
+    opened = subject.Subject.load(open_run("alone"), is_network_only=False)
+    long = "ban" * opened.longest
+    monkeypatch.setattr(subject.Subject, "texts", lambda self: [(long, self.vocabulary.encode(long))])
+    said, handler = [], logging.Handler()
+    handler.emit = said.append
+    logging.getLogger("transformers").addHandler(handler)
+    try:
+        assert hf_format.check(opened, Path(made.folder)).reads_the_same
+    finally:
+        logging.getLogger("transformers").removeHandler(handler)
+    assert [one.getMessage() for one in said] == []
 
 
 def test_words_are_cut_as_python_cuts_them():
@@ -298,9 +317,7 @@ def test_what_is_not_installed_is_named(folder, monkeypatch):
 
 @pytest.mark.parametrize("card", NETWORKS, ids=lambda card: f"{card.name}-{card.kinds[0]}")
 def test_every_network_is_one_file_that_gives_the_same_numbers(card, tmp_path):
-    """The source as one file, imported without anything of ours, with the same weights."""
-    from pellucid.export.torch_format import imported_alone, specialised
-
+    """The source as one file, imported without anything of ours, with the same weights; it can also be trained on."""
     torch.manual_seed(1)
     built = card.build(card.tiny).eval()
     for parameter in built.parameters():
@@ -315,6 +332,36 @@ def test_every_network_is_one_file_that_gives_the_same_numbers(card, tmp_path):
         twin.load_state_dict(built.state_dict())
         for inputs in example_inputs(card):
             assert torch.equal(twin(*inputs), built(*inputs))
+        with torch.enable_grad():
+            assert_same_gradients(twin, built, inputs)
+
+
+def assert_same_gradients(twin, built, inputs):
+    found = []
+    for network in (twin, built):
+        network(*inputs).square().mean().backward()
+        found.append({name: one.grad for name, one in network.named_parameters() if one.grad is not None})
+    assert found[0].keys() == found[1].keys() != set()
+    for name, gradient in found[1].items():
+        assert torch.allclose(found[0][name], gradient, rtol=1e-4, atol=1e-6), name
+
+
+def test_a_transformer_is_a_page_of_code(folder):
+    """Written out for its settings: the numbers and the gradients of the network, in 150 lines."""
+    made = export_run("alone", to="torch", out="on-a-page")
+    source = Path(made.folder, "model.py").read_text()
+    assert len(source.splitlines()) <= 150
+    network = load_network(open_run("alone"))[0].eval()
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)  # two steps leave most at the zeros they begin with
+    with imported_alone(Path(made.folder, "model.py")) as alone:
+        twin = alone.build().eval()
+        twin.load_state_dict(network.state_dict())
+        tokens = torch.randint(0, network.vocab_size, (3, network.longest))
+        assert torch.equal(twin(tokens), network(tokens))
+        assert_same_gradients(twin, network, (tokens,))
+        with pytest.raises(ValueError, match="tokens came, and this transformer was made for"):
+            twin(torch.zeros(1, network.longest + 1, dtype=torch.long))
 
 
 def example_inputs(card):

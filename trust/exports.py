@@ -1,6 +1,7 @@
 """Every network of the catalogue, trained for two steps and exported to every format, checked by the other tool.
 
-What a format cannot hold is refused in one line, and that is shown too. `python trust/exports.py [NAME]...` for some.
+What a format cannot hold is refused in one line, and that is shown too. `python trust/exports.py [NAME]... [FORMAT]...`
+for some networks or formats.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def cases() -> list[tuple[str, str, dict[str, object]]]:
     return found
 
 
-def run_case(name: str, source: str, options: dict[str, object]) -> int:
+def run_case(name: str, source: str, options: dict[str, object], formats: list[str]) -> int:
     """One training and its exports; how many went wrong."""
     said = " ".join(f"{key}={value}" for key, value in options.items())
     size = {} if name in ("logistic",) else {"size": "tiny"}
     run = train(source, model=name, steps=2, **size, **options)  # type: ignore[arg-type]  # checked there
     wrong = 0
-    for to in FORMATS:
+    for to in formats:
         try:
             made = export_run(run.folder, to=to)
             print(
@@ -67,9 +68,10 @@ def run_case(name: str, source: str, options: dict[str, object]) -> int:
 
 def main() -> int:
     warnings.simplefilter("ignore")
-    wanted = sys.argv[1:]
+    formats = [word for word in FORMATS if word in sys.argv[1:]] or list(FORMATS)
+    wanted = [word for word in sys.argv[1:] if word not in FORMATS]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        wrong = sum(run_case(*case) for case in cases() if not wanted or case[0] in wanted)
+        wrong = sum(run_case(*case, formats) for case in cases() if not wanted or case[0] in wanted)
     print(f"{wrong} went wrong")
     return int(wrong > 0)
 

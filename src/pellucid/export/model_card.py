@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pellucid import __version__
 from pellucid.figures.tables import parts_text
 from pellucid.figures.words.ladder import ladder_table
+from pellucid.figures.words.notation import with_article
 from pellucid.figures.words.training import config_words, data_lines, headline_words
 from pellucid.records import ExportCheck
 
@@ -30,7 +31,7 @@ def card_text(subject: Subject, to: str, check: ExportCheck, use: tuple[str, ...
     parts = [
         _front_matter(subject, to),
         f"# {subject.name}",
-        f"A {report.rung.name} with {subject.model.n_parameters:,} parameters "
+        f"{with_article(report.rung.name).capitalize()} with {subject.model.n_parameters:,} parameters "
         f"({config_words(report.network.config)}), exported to {to} from a run of pellucid {__version__}.",
         *_without_counts(subject),
         "## Use",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pellucid.errors import PellucidError, quoted
+from pellucid.figures.words.notation import with_article
 from pellucid.models.catalogue import OPENED
 from pellucid.models.counting import COUNT_MODELS
 from pellucid.options import check_options, option
@@ -207,6 +208,6 @@ def require_sequences(run: Run, to: str) -> None:
     """Refuse a run whose network does not go on with a text."""
     if run.kind not in ("list", "text"):
         raise PellucidError(
-            f"{to} holds networks that go on with a text, and {run.name} is a {run.model} that reads {run.kind}",
+            f"{to} holds networks that go on with a text, and {run.name} is {with_article(run.model)} of {run.kind}",
             fix="Export it to onnx or torch",
         )

@@ -29,7 +29,7 @@ WEIGHTS = "weights.safetensors"
 HEADER = '''"""{title}
 
 {parameters:,} parameters, from the run {run} of pellucid {version}: {summary}.
-The code is that which trained it, without what only training needs. It needs torch and safetensors.
+The code is that of its network, without what this one leaves unused. It needs torch and safetensors.
 
     network = load()                       with the weights beside this file
     {call}
@@ -57,10 +57,23 @@ def load(folder: str | Path = Path(__file__).parent) -> nn.Module:
 '''
 
 
+# In place of what trains faster than it reads.
 FUSED_KERNEL = '''
 def attend_rows(projected: Tensor, n_heads: int, angles: Tensor | None, rows: TokenRows | None = None) -> Tensor | None:
     """Training has a faster way for short rows; here torch's own kernel serves all."""
     return None
+'''
+
+SQUARED_RELU = '''
+def squared_relu(values: Tensor) -> Tensor:
+    """0 below 0, and the square above: the activation of So and others (2021, "Primer")."""
+    return values.relu().square()
+'''
+
+ONE_PROCESS = '''
+def _sum_over_processes(tensor: Tensor) -> Tensor:
+    """Of one process alone, as here."""
+    return tensor
 '''
 
 
@@ -115,15 +128,16 @@ def model_source(subject: Subject) -> str:
     from pellucid.models.sequences.on_counting import OnCounting
 
     config, instead = subject.config, specialised(subject.config)
-    network = type(subject.model.core)
-    roots: list[Any] = [type(config), network]
-    build = f"{network.__name__}(CONFIG)"
+    plain = find_plain(subject.model.core)
+    network = plain or type(subject.model.core)
+    roots: list[Any] = [plain] if plain else [type(config), network]
+    built = build = f"{network.__name__}({'**' if plain else ''}CONFIG)"
     if isinstance(subject.model, OnCounting):
         tables: Any = subject.model.counts
         roots += [CountTables, OrderSize, OnCounting]
         orders = "".join(f"            {size!r},\n" for size in tables.orders)
         counts = f"CountTables({tables.vocab_size}, {tables.has_boundary}, (\n{orders}        ))"
-        build = f"OnCounting(\n        {network.__name__}(CONFIG),\n        {counts},\n    )"
+        build = f"OnCounting(\n        {built},\n        {counts},\n    )"
         config = dataclasses.replace(config, vocab_size=2 * config.vocab_size + 1)
     is_sequence = subject.kind in ("list", "text")
     header = HEADER.format(
@@ -135,7 +149,9 @@ def model_source(subject: Subject) -> str:
         call=_call(subject.kind),
     )
     footer = FOOTER.format(
-        config=_config_text(config), build=build, constants=_constants(subject) if is_sequence else ""
+        config=_settings_text(config, plain) if plain else _config_text(config),
+        build=build,
+        constants=_constants(subject) if is_sequence else "",
     )
     more = ("from pathlib import Path", "from safetensors.torch import load_file", "from torch import nn")
     return header + gather_source(*roots, instead=instead, more=more) + footer
@@ -162,13 +178,64 @@ def _config_text(config: Any) -> str:
     return f"{type(config).__name__}(\n{''.join(values)})"
 
 
+def _settings_text(config: Any, network: Any) -> str:
+    """What a network is built with, where it takes no config."""
+    names = inspect.signature(network).parameters
+    return "{\n" + "".join(f"    {name!r}: {getattr(config, name)!r},\n" for name in names) + "}"
+
+
+def find_plain(network: Any) -> Any:
+    """A network written out for its settings, with the same weights by the same names; None where there is none."""
+    from pellucid.export.plain_transformer import RotaryTransformer
+    from pellucid.models.sequences.transformer import Transformer
+
+    is_plain = type(network) is Transformer and (network.config.form, network.config.positions) == ("pre", "rotary")
+    return RotaryTransformer if is_plain else None
+
+
 def specialised(config: Any) -> dict[str, Instead]:
-    """Functions whose answer follows from the config, or from nobody training it, as the file has them."""
+    """Functions whose answer follows from the config, or from nobody training it fast, as the file has them."""
     from pellucid.export.source import Instead
     from pellucid.layers.row_attention import TokenRows
 
-    encoding = {"build_positions": _one_encoding(config.positions)} if hasattr(config, "positions") else {}
-    return {"attend_rows": Instead(FUSED_KERNEL, (TokenRows,)), **encoding}
+    found = {"attend_rows": Instead(FUSED_KERNEL, (TokenRows,)), "squared_relu": Instead(SQUARED_RELU, ())}
+    found["_sum_over_processes"] = Instead(ONE_PROCESS, ())
+    if hasattr(config, "positions"):
+        found["build_positions"] = _one_encoding(config.positions)
+    if hasattr(config, "activation"):
+        found["build_activation"] = _one_activation(config.activation)
+    if hasattr(config, "norm"):
+        found["build_norm"] = _one_norm(config.norm)
+    return found
+
+
+def _one_activation(name: str) -> Instead:
+    from pellucid.export.source import Instead
+    from pellucid.layers.feed_forward import ACTIVATIONS
+
+    made = getattr(ACTIVATIONS[name], "__name__", name)
+    text = f'''
+def build_activation(name: str) -> nn.Module:
+    """The activation of this network: {name}."""
+    return nn.{made}()
+'''
+    return Instead(text, ())
+
+
+def _one_norm(kind: str) -> Instead:
+    """In place of the function that finds a norm by its name; some layers of a network have none."""
+    from pellucid.export.source import Instead
+    from pellucid.layers.norms import EPSILON, build_norm
+
+    built = type(build_norm(kind, 2, 1))
+    given = {"batch": "features", "layer": f"features, eps={EPSILON!r}", "rms": "features"}
+    made = f"{'nn.' if kind == 'layer' else ''}{built.__name__}({given.get(kind, 'features, groups')})"
+    text = f'''
+def build_norm(kind: str, features: int, groups: int) -> nn.Module:
+    """The norm of this network's hidden layers: {kind}."""
+    return {"nn.Identity()" if kind == "none" else f'nn.Identity() if kind == "none" else {made}'}
+'''
+    return Instead(text, (built,) if kind not in ("none", "layer") else ())
 
 
 def _one_encoding(name: str) -> Instead:

@@ -29,6 +29,16 @@ def short(x: float) -> str:
     return f"{x:.6g}" if x else "0"
 
 
+def with_article(name: str) -> str:
+    """The name of a network behind its article, as it is spoken: "m", "r" and "l" of mlp, rnn and lstm are spelled.
+
+    >>> with_article("encoder"), with_article("mlp"), with_article("transformer on counting"), with_article("logistic")
+    ('an encoder', 'an mlp', 'a transformer on counting', 'a logistic')
+    """
+    is_an = name[:1] in "aei" or name.startswith(("mlp", "rnn", "lstm"))
+    return f"{'an' if is_an else 'a'} {name}"
+
+
 def in_brackets(x: float) -> str:
     """The number, in brackets where it is negative, so that it can stand behind a sign.
 

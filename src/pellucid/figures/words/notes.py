@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pellucid.errors import one_line, quoted
-from pellucid.figures.words.notation import count_of
+from pellucid.figures.words.notation import count_of, with_article
 from pellucid.records import Statement, as_plain
 
 NOT_KNOWN = "not known"
@@ -87,8 +87,7 @@ def _truth_known(n: int, n_known: int, n_all: int) -> str:
 
 
 def _no_run_named(model: str, data: str, steps: int, seed: int) -> str:
-    article = "an" if model[0] in "aeim" else "a"
-    return f"no run was named: {article} {model} of {data}, {steps} steps, seed {seed}"
+    return f"no run was named: {with_article(model)} of {data}, {steps} steps, seed {seed}"
 
 
 # Every kind of note: a sentence with its facts in braces, or a function of them.
