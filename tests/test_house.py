@@ -110,11 +110,19 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@functools.cache
+def imports_and_calls(path: Path) -> tuple[list[ast.AST], list[ast.AST]]:
+    """Of a file, read once for all tests: its top level, and all that is imported and called wherever in it."""
+    tree = ast.parse(path.read_text())
+    return list(tree.body), [
+        node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)
+    ]
+
+
 def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
     """The dotted names of our modules that a file imports, wherever in the file it does so."""
-    tree = ast.parse(path.read_text())
     names: set[str] = set()
-    for node in tree.body if top_level_only else ast.walk(tree):
+    for node in imports_and_calls(path)[0 if top_level_only else 1]:
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -238,7 +246,7 @@ MAY_IMPORT_BESIDES = {
 @pytest.mark.parametrize("module", modules())
 def test_nothing_runs_code_from_data_or_opens_a_connection(module):
     forbidden = FORBIDDEN_MODULES - MAY_IMPORT_BESIDES.get(module, set())
-    for node in ast.walk(ast.parse(modules()[module].read_text())):
+    for node in imports_and_calls(modules()[module])[1]:
         if isinstance(node, ast.Call):
             function = node.func
             name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
