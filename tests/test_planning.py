@@ -28,6 +28,7 @@ from pellucid.training.plan import (
 from pellucid.training.run import command_of
 from pellucid.training.tasks import open_task
 from pellucid.training.tasks.pairs import TIMED
+from pellucid.training.tasks.counted_sides import CountedSides
 from pellucid.training.tasks.sequences import SequenceTask
 from pellucid.training.tasks.task import FEWEST_PREDICTIONS, FEWEST_STEPS
 
@@ -68,7 +69,7 @@ def test_a_batch_is_never_larger_than_the_data(task):
     small = Corpus(sides.train.tokens[:31], True)
     few = type(sides)(sides.vocabulary, small, sides.dev, sides.test, ["a"] * 5, [], [])
     wishes = TrainOptions(model="mlp", steps=5, batch_size=999)
-    _, plan = choose_plan(find_network("mlp", "list"), replace(task, sides=few), wishes)
+    _, plan = choose_plan(find_network("mlp", "list"), replace(task, counted=CountedSides(few)), wishes)
     assert plan.batch_size == 5
     assert Statement("batch-limited", {"batch_size": 5, "asked": 999}) in plan.reasons
 
