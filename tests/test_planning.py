@@ -27,8 +27,8 @@ from pellucid.training.plan import (
 )
 from pellucid.training.run import command_of
 from pellucid.training.tasks import open_task
-from pellucid.training.tasks.pairs import TIMED
 from pellucid.training.tasks.counted_sides import CountedSides
+from pellucid.training.tasks.pairs import TIMED
 from pellucid.training.tasks.sequences import SequenceTask
 from pellucid.training.tasks.task import FEWEST_PREDICTIONS, FEWEST_STEPS
 
