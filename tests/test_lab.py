@@ -335,6 +335,26 @@ def test_vendored_files_are_what_was_taken_from_npm():
     )
 
 
+def luminance(colour):
+    """As WCAG 2 has it."""
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in (c / 255 for c in colour)]
+    return sum(weight * one for weight, one in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_the_hottest_letter_can_be_read_in_both_colours():
+    """Behind a surprising token stands a mix of orange and paper; small text needs 4.5 to 1, and the dark had 2.9."""
+    light, dark = (STATIC / "lab.css").read_text().split("@media (prefers-color-scheme: dark)")[:2]
+    for style in (light, dark):
+        found = dict(re.findall(r"--(ink|orange|sheet|hottest): ([^;]+);", style.split("\n}", 1)[0]))
+        ink, orange, sheet = (
+            [int(found[name][at : at + 2], 16) for at in (1, 3, 5)] for name in ("ink", "orange", "sheet")
+        )
+        share = float(found["hottest"].rstrip("%")) / 100
+        mixed = [share * hot + (1 - share) * cold for hot, cold in zip(orange, sheet, strict=True)]
+        low, high = sorted((luminance(ink), luminance(mixed)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
 def test_pages_have_no_inline_script_and_load_nothing_from_elsewhere():
     for path in STATIC.rglob("*"):
         if path.suffix not in (".html", ".js", ".css") or "vendor" in path.parts:
@@ -509,6 +529,18 @@ def test_every_unit_that_has_a_formula_comes_to_the_networks_number(visitor):
     assert listed["rows"][1:] == list("anna")
     assert visitor.ask("GET", f"/api/runs/small/unit?path={path}&row=99&unit=0")[0] == 400
     assert visitor.ask("GET", f"/api/runs/small/unit?path={path}&row=x&unit=0")[0] == 400
+
+
+def test_a_formula_has_a_bias_where_the_layer_has_one(visitor):
+    """`combine` of attention has none; its unit is the product alone, and so is what is written over it."""
+    network = NetworkNumbers(visitor.lab.runs / "small", "anna")
+    linear = {
+        module.path: network.numbers(module.path).formula for module in network.modules() if module.kind == "Linear"
+    }
+    for path, formula in linear.items():
+        has_bias = "b" in network.unit(path, 0, 0).symbols
+        assert formula == ("y = W x + b" if has_bias else "y = W x")
+    assert linear
 
 
 def test_x_ray_lessons_and_claims_answer(visitor):

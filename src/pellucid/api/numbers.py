@@ -42,7 +42,6 @@ class NetworkNumbers:
             ModuleOnInput(
                 path,
                 type(module).__name__,
-                path.count(".") if path else 0,
                 tuple(tuple(one.shape) for one in given),
                 tuple(made.shape),
                 sum(one.numel() for one in module.parameters(recurse=False)),

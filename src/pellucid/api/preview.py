@@ -22,7 +22,7 @@ MOST_LISTED = 200
 MOST_PROPOSED = 8  # columns of a table that are tried, until one can be predicted
 MOST_LOOKED_AT = 40  # things in a folder, to see whether it holds images; it is asked every few seconds
 SPLIT_KINDS = ("list", "table", "pairs")
-READING_CHOICES = ("kind", "tokens", "task")
+READING_CHOICES = ("kind", "tokens", "task", "image_size", "colour")
 CHOICES = ("minutes", "steps", "size", "seed", "learning_rate", "batch_size", "optimizer", "schedule", "start")
 
 

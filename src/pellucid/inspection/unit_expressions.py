@@ -112,13 +112,22 @@ FORMULAS: Mapping[str, LayerFormula] = {
 def find_formula(module: nn.Module) -> LayerFormula | None:
     """The formula of a layer; None where there is none, or where it is set to another.
 
-    >>> find_formula(nn.Linear(2, 3)).written, find_formula(nn.GELU("tanh"))
-    ('y = W x + b', None)
+    >>> find_formula(nn.Linear(2, 3)).written, find_formula(nn.Linear(2, 3, bias=False)).written
+    ('y = W x + b', 'y = W x')
+    >>> find_formula(nn.RMSNorm(4, elementwise_affine=False)).written, find_formula(nn.GELU("tanh"))
+    ('y = x / √(mean(x²) + ε)', None)
     """
-    kind = type(module).__name__
     if type(module).__module__.split(".")[0] != "torch" or getattr(module, "approximate", "none") != "none":
         return None
-    return FORMULAS.get(kind)
+    formula = FORMULAS.get(type(module).__name__)
+    if formula is None:
+        return None
+    written = formula.written
+    if getattr(module, "weight", None) is None:
+        written = written.replace("g · ", "")
+    if getattr(module, "bias", None) is None:
+        written = written.replace(" + b", "")
+    return formula._replace(written=written)
 
 
 # What a layer of someone's own may turn out to be, when it reads a number and puts out another at the same place.

@@ -8,7 +8,6 @@ class ModuleOnInput(NamedTuple):
 
     path: str
     kind: str
-    depth: int
     inputs: tuple[tuple[int, ...], ...]  # shapes
     output: tuple[int, ...]
     parameters: int

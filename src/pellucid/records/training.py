@@ -431,6 +431,11 @@ class DataFacts(NamedTuple):
     )
     random_loss: float | None = None  # on dev, of what was drawn at random, in nats a token; None: not known
 
+    @property
+    def name(self) -> str:
+        """What people call the data: the last part of a path, which `source` is whole."""
+        return self.description.split(": ")[0]
+
 
 class NetworkFacts(NamedTuple):
     """The network of a run."""

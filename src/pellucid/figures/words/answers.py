@@ -87,7 +87,7 @@ def has_tokens(data: DataFacts) -> bool:
 
 def judged_words(report: TrainingReport, n: int) -> str:
     """So many examples of the side that a run's network is judged on, as a caption begins with them."""
-    return f"{report.data.source}, {count_of(n, example_noun(report.data.kind))} of {report.ladder.measure.side}"
+    return f"{report.data.name}, {count_of(n, example_noun(report.data.kind))} of {report.ladder.measure.side}"
 
 
 def is_judged(data: DataFacts) -> bool:

@@ -74,7 +74,7 @@ def study_heads(run: Run) -> HeadStudy:
             )
     n_tokens = int(whole.units.sizes.sum())
     return HeadStudy(
-        source=f"{run.name}: a transformer of {model.n_parameters:,} parameters on {run.data.source}",
+        source=f"{run.name}: a transformer of {model.n_parameters:,} parameters on {run.data.name}",
         loss=whole.loss,
         n_tokens=n_tokens,
         n_units=len(whole.units.sizes),

@@ -74,7 +74,7 @@ def measure_token_mistakes(run: Run) -> TokenMistakes:
     return TokenMistakes(
         run=run.name,
         network=report.network.name,
-        source=report.data.source,
+        source=report.data.name,
         kind=run.kind,
         n_tokens=len(seen.places),
         n_side=whole.n_predicted,

@@ -24,7 +24,7 @@ function RunTile({ card }) {
       <small>${card.model} of ${count(card.parameters)} parameters on ${source}${card.state === "finished" ? "" : `, step ${count(card.step)} of ${count(card.steps)}`}</small>
       <${Sparkline} values=${card.curve} rule=${card.metric_name ? null : card.simple_loss} label=${`loss on ${card.side}, from ${fixed(card.curve[0])} to ${fixed(card.curve.at(-1))}`} />
       <span class="figures">
-        <span class=${`figure ${card.is_ahead ? "good" : ""}`}><b>${own}</b><span>${what}</span></span>
+        <span class=${`figure ${card.is_ahead && own !== simple ? "good" : ""}`}><b>${own}</b><span>${what}</span></span>
         ${card.simple ? html`<span class="figure"><b>${simple}</b><span>${card.simple}</span></span>` : null}
       </span>`}
   </a>`;

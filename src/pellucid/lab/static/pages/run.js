@@ -229,7 +229,7 @@ function Numbers({ name, now, rest, address }) {
     ${isText ? html`<div class="fields"><${Field} label="What the network reads"><input value=${text} onInput=${(/** @type {any} */ event) => { setText(event.target.value); setCell(null); }} /><//></div>` : html`<p class="quiet">It reads the first example of dev.</p>`}
     <${ErrorNotice} error=${seen.error ?? table.error} />
     <div class="two narrow-left"><div class="sheet stack"><h2>Modules</h2><div class="scroll" tabindex="0" role="region" aria-label="Modules" style=${{ maxHeight: "32rem", overflow: "auto" }}><ul>
-      ${modules.map((/** @type {any} */ one) => html`<li key=${one.path}><button type="button" class="plain" style=${{ paddingLeft: `${0.4 + 0.8 * one.depth}rem`, textAlign: "left", fontWeight: one.path === chosen ? 700 : 400 }} aria-pressed=${one.path === chosen} onClick=${() => { go(address(`numbers/${encodeURIComponent(one.path)}`)); setCell(null); }}><code>${one.path.split(".").at(-1) || "the whole"}</code> <small>${one.kind} ${one.output.join("×")}${one.has_formula ? html` <i title="it has a formula">ƒ</i>` : null}</small></button></li>`)}</ul></div>
+      ${modules.map((/** @type {any} */ one) => html`<li key=${one.path}><button type="button" class="plain" style=${{ paddingLeft: `${0.4 + 0.8 * listedAbove(one.path, modules).length}rem`, textAlign: "left", fontWeight: one.path === chosen ? 700 : 400 }} aria-pressed=${one.path === chosen} onClick=${() => { go(address(`numbers/${encodeURIComponent(one.path)}`)); setCell(null); }}><code>${belowItsParent(one.path, modules) || "the whole"}</code> <small>${one.kind} ${one.output.join("×")}${one.has_formula ? html` <i title="it has a formula">ƒ</i>` : null}</small></button></li>`)}</ul></div>
       <small><i>ƒ</i>: it has a formula of one line; of the others look at the parts.</small></div>
     <div class="section">${table.answer ? html`<div class="sheet stack"><div class="head-row"><h2><${Code} text=${chosen || "the whole"} /></h2><span class="badge">${table.answer.kind}</span></div>
         ${table.answer.formula ? html`<p class="equation">${table.answer.formula}</p>` : html`<p class="quiet">No formula is known for this kind of layer; its parts may have one.</p>`}
@@ -239,6 +239,16 @@ function Numbers({ name, now, rest, address }) {
       ${unit.answer ? html`<div class="sheet stack"><h2>One unit</h2><p class="equation">${unit.answer.expression} = ${fixed(unit.answer.measured, 6)}</p>
         <ul class="stack">${Object.entries(unit.answer.symbols).map(([symbol, says]) => html`<li><code>${symbol}</code>: ${says}${Array.isArray(unit.answer.values[symbol]) ? html`, ${unit.answer.values[symbol].length} numbers: <code>${unit.answer.values[symbol].slice(0, MOST_NUMBERS).map((/** @type {number} */ one) => fixed(one, 3)).join(", ")}${unit.answer.values[symbol].length > MOST_NUMBERS ? ", …" : ""}</code>` : html` = ${fixed(unit.answer.values[symbol], 5)}`}</li>`)}</ul>
         <p><button type="button" class="primary" onClick=${() => open(unit.answer)}>Walk through its graph, forward and backward</button></p></div>` : null}</div></div>`;
+}
+
+/** The modules that a module is a part of, the nearest first; lists of blocks are never called, and so are not listed.
+ * @param {string} path @param {any[]} modules */
+const listedAbove = (path, modules) => modules.filter((one) => one.path && path.startsWith(`${one.path}.`)).sort((a, b) => b.path.length - a.path.length);
+
+/** A path without that of the module it is shown under. @param {string} path @param {any[]} modules */
+function belowItsParent(path, modules) {
+  const [above] = listedAbove(path, modules);
+  return above ? path.slice(above.path.length + 1) : path;
 }
 
 /** @param {{ table: any, chosen: any, onChoose: any }} props */

@@ -32,12 +32,12 @@ function Prepare({ where, name }) {
   const [split, setSplit] = useState(/** @type {any} */ (null));
   const set = (/** @type {string} */ option, /** @type {any} */ value) => {
     // What was chosen for one kind of data says nothing of another.
-    setOptions((before) => (option === "kind" ? given({ ...before, kind: value, model: "", target: "", tokens: "", task: "" }) : { ...before, [option]: value }));
+    setOptions((before) => (option === "kind" ? given({ ...before, kind: value, model: "", target: "", tokens: "", task: "", image_size: "", colour: "" }) : { ...before, [option]: value }));
     setPlan(null);
     setSplit(null);
     setError(null);
   };
-  const read = given({ target: options.target, kind: options.kind, model: options.model, tokens: options.tokens, task: options.task, from_run: options.from_run });
+  const read = given({ target: options.target, kind: options.kind, model: options.model, tokens: options.tokens, task: options.task, image_size: options.image_size, colour: options.colour, from_run: options.from_run });
   const reading = JSON.stringify(read);
   const asked = { where, name, options: read };
   const seen = useAnswer((abort) => post("/api/train/preview", asked, abort), [where, name, reading], 100);
