@@ -112,7 +112,8 @@ class MatrixStack(NamedTuple):
 
     def by_parameter(self) -> Iterator[tuple[str, Tensor, Tensor]]:
         """The name of each, and its part of the momentum and of the squares."""
-        return zip(self.names, self.momentum.split(self.counts), self.squares.split(self.counts), strict=True)
+        parts = (torch.split(whole, self.counts) for whole in (self.momentum, self.squares))
+        return zip(self.names, *parts, strict=True)
 
 
 class Muon:
@@ -163,10 +164,21 @@ class Muon:
             parameter = self.parameters[name].detach()
             gradient = self.parameters[name].grad
             given = torch.zeros_like(parameter) if gradient is None else gradient.contiguous()
-            tensors = [tensor.numpy() for tensor in (given, parameter, momentum, squares)]
             _, rows, columns = momentum.shape
             _orthogonalize.step(
-                *tensors, rows, columns, stack.is_tall, coefficients, kept, LEVELLING, LEAST_SQUARE, shrunk, rate
+                given.numpy(),
+                parameter.numpy(),
+                momentum.numpy(),
+                squares.numpy(),
+                rows,
+                columns,
+                stack.is_tall,
+                coefficients,
+                kept,
+                LEVELLING,
+                LEAST_SQUARE,
+                shrunk,
+                rate,
             )
 
     def _step_in_torch(self, stack: MatrixStack, kept: float, shrunk: float, rate: float) -> None:
