@@ -34,6 +34,37 @@ def present(column: pl.Series) -> np.ndarray:
     return values.fill_nan(None).drop_nulls().to_numpy() if values.dtype.is_float() else values.drop_nulls().to_numpy()
 
 
+@pytest.mark.parametrize("n_rare", [0, 1, 30])
+def test_levels_of_texts_hold_what_a_sample_misses(n_rare):
+    """Every 50th row is asked first; rare values stand between."""
+    cells = ["b", "a"] * 500
+    for i in range(n_rare):
+        cells[7 + 31 * i] = f"rare {i}"
+    cells[3] = None
+    column = pl.Series("x", cells)
+    levels = distributions.text_levels(column, 10)
+    if n_rare > 10:
+        assert levels is None
+        levels = distributions.text_levels(column, 100)
+    names = [*levels.values.tolist(), None]
+    assert names == [*sorted({cell for cell in cells if cell is not None}), None]
+    assert [names[code] for code in levels.codes.tolist()] == cells
+    assert levels.n_present == len(names)
+
+
+def test_what_numbers_the_rows_is_told_in_any_order():
+    rows = np.random.default_rng(0).permutation(50_000)
+    parts = (rows % 3).astype(np.int8)
+    for codes in (np.arange(50_000), rows):
+        levels = levels_of(pl.Series("x", codes))
+        assert levels.is_one_each
+        assert levels.n_present == 50_000
+        assert levels.totals.sum() == 50_000
+        counts = levels.counts(parts, 3)
+        assert (counts.argmax(axis=1)[codes] == parts).all()
+        assert (counts.sum(axis=1) == 1).all()
+
+
 @settings(deadline=None, max_examples=60)
 @given(columns)
 def test_levels_hold_every_cell(column):

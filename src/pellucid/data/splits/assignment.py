@@ -21,7 +21,7 @@ from pellucid.data.splits import (
     require_fractions,
     three_shares,
 )
-from pellucid.data.splits.distributions import Levels
+from pellucid.data.splits.distributions import Levels, count_codes
 from pellucid.data.splits.hashing import PIECE, Words, item_hashes, mix, numbered_hashes, seed_word
 from pellucid.errors import PellucidError
 from pellucid.records.packed_texts import PackedTexts
@@ -127,7 +127,7 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
     for piece in pieces:
         keys[piece] |= strata[piece].astype(np.uint64) << np.uint64(48)
     ranked = np.sort(keys)
-    sizes = np.bincount(strata)
+    sizes = count_codes(strata, 1 + int(strata.max()) if len(strata) else 0)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     shared = np.where(sizes >= count_sides(fractions), sizes, 0)
     n_train = _shared_out(shared, train)
@@ -140,7 +140,7 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
         least = np.full(len(sizes), np.iinfo(np.uint64).max, dtype=np.uint64)
         least[is_open] = ranked[(starts + n_below)[is_open]]
         for piece in pieces:
-            sides[piece] += keys[piece] >= least[strata[piece]]
+            sides[piece] += keys[piece] >= least.take(strata[piece])
     return sides
 
 
@@ -267,7 +267,7 @@ def class_strata(of: Levels, fractions: Sequence[float] = FRACTIONS) -> Strata:
 
 
 def _strata(codes: NDArray[Any], bins: NDArray[Any], marks: tuple[float, ...], fractions: Sequence[float]) -> Strata:
-    sizes = np.bincount(codes)
+    sizes = count_codes(codes, 1 + int(codes.max()) if len(codes) else 0)
     n_sides = count_sides(fractions)
     n_too_small = int(((sizes > 0) & (sizes < n_sides)).sum())
     return Strata(codes, bins, marks, int((sizes > 0).sum()), n_too_small, n_sides)

@@ -57,8 +57,10 @@ class Levels:
     def counts(self, parts: NDArray[Any], n_parts: int) -> Counts:
         """(level, part): how many rows of each part stand on each level. parts: (row,), in 0..n_parts-1."""
         if self.is_one_each:
-            part_of_level = np.empty_like(parts)
-            part_of_level[self.codes] = parts
+            part_of_level = parts
+            if not self._counts_rows:
+                part_of_level = np.empty_like(parts)
+                part_of_level[self.codes] = parts
             # 0 and 1 in a byte each: numbers of eight would take longer to write than everything else here.
             one_each: Counts = (part_of_level == np.arange(n_parts, dtype=parts.dtype)[:, None]).view(np.int8).T
             return one_each
@@ -76,8 +78,13 @@ class Levels:
     def totals(self) -> Counts:
         """(level,): how many rows stand on each level."""
         if self._counts_rows:
-            return np.ones(self.n_levels, np.int64)
-        return np.bincount(self.codes, minlength=self.n_levels)
+            return np.broadcast_to(np.int64(1), (self.n_levels,))  # one number, seen everywhere
+        return count_codes(self.codes, self.n_levels)
+
+    @property
+    def n_present(self) -> int:
+        """How many levels some row stands on."""
+        return self.n_levels if self._counts_rows else int(np.count_nonzero(self.totals))
 
     @cached_property
     def _counts_rows(self) -> bool:
@@ -87,7 +94,7 @@ class Levels:
     @cached_property
     def is_one_each(self) -> bool:
         """Whether every level has exactly one row, as the numbers of the rows have."""
-        return self.n_levels == len(self.codes) and int(self.totals.max(initial=1)) == 1
+        return self._counts_rows or (self.n_levels == len(self.codes) and int(self.totals.max(initial=1)) == 1)
 
     def text_words(self) -> Words:
         """(row,): what stands for each cell of a text column in the hash of its row."""
@@ -97,6 +104,20 @@ class Levels:
             of_level[-1] = MISSING
         words: Words = of_level[self.codes]
         return words
+
+
+def count_codes(codes: NDArray[Any], n_levels: int) -> Counts:
+    """(level,): how many of the codes are each. Few are counted piece by piece, as they become numbers of eight bytes.
+
+    >>> count_codes(np.array([2, 0, 2], np.uint8), 4).tolist()
+    [1, 0, 2, 0]
+    """
+    if n_levels >= PIECE:
+        return np.bincount(codes, minlength=n_levels)
+    found = np.zeros(n_levels, dtype=np.int64)
+    for start in range(0, len(codes), PIECE):
+        found += np.bincount(codes[start : start + PIECE], minlength=n_levels)
+    return found
 
 
 def levels_of(column: "pl.Series") -> Levels:
@@ -147,14 +168,20 @@ def text_levels(column: "pl.Series", most: int) -> Levels | None:
     """The levels of a text column; None where it has more different values than `most`."""
     import polars as pl
 
-    # A sample of the rows often tells at once that there are too many.
-    if column.gather_every(max(1, len(column) // (2 * most))).n_unique() > most + 1:
+    # A sample of the rows often tells at once that there are too many, and mostly what there is.
+    some = column.gather_every(max(1, len(column) // (2 * most))).unique()
+    if len(some) > most + 1:
         return None
-    distinct = column.drop_nulls().unique().sort()
-    if len(distinct) > most:
-        return None
-    codes = column.cast(pl.Enum(distinct)).to_physical()
-    has_missing = column.null_count() > 0
+    distinct, n_missing = some.drop_nulls().sort(), column.null_count()
+    has_missing = n_missing > 0
+    found = column.cast(pl.Enum(distinct), strict=False)
+    if found.null_count() > n_missing:
+        others = column.filter(found.is_null() & column.is_not_null()).unique()
+        distinct = pl.concat([distinct, others]).sort()
+        if len(distinct) > most:
+            return None
+        found = column.cast(pl.Enum(distinct))
+    codes = found.to_physical()
     if has_missing:
         codes = codes.cast(pl.UInt32).fill_null(len(distinct))
     return Levels(column.name, False, distinct.to_numpy(), codes.to_numpy(), has_missing)
@@ -176,14 +203,19 @@ def ks_distance(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
     greatest, below_first, below_second = 0.0, 0, 0
     # Piece by piece, so that every pass finds its numbers in the processor's cache.
     for start in range(0, len(first), PIECE):
-        upto_first = np.cumsum(first[start : start + PIECE])
-        upto_second = np.cumsum(second[start : start + PIECE])
+        here, there = first[start : start + PIECE], second[start : start + PIECE]
+        # From one level that the second has to the next the gap only grows, so it is greatest or least beside them.
+        steps = np.flatnonzero(there)
+        upto_first = np.cumsum(here)
+        upto_second = np.cumsum(there[steps])
         upto_first += below_first
         upto_second += below_second
-        below_first, below_second = int(upto_first[-1]), int(upto_second[-1])
-        gaps = upto_first / n_first
-        gaps -= upto_second / n_second
-        greatest = max(greatest, float(gaps.max()), -float(gaps.min()))
+        if len(steps):
+            reached, before = upto_first[steps], np.concatenate([[below_second], upto_second[:-1]])
+            least = float((reached / n_first - upto_second / n_second).min())
+            greatest = max(greatest, float(((reached - here[steps]) / n_first - before / n_second).max()), -least)
+            below_second = int(upto_second[-1])
+        below_first = int(upto_first[-1])
     return greatest
 
 
@@ -282,8 +314,8 @@ def find_order(table: TableData, levels: Mapping[str, Levels]) -> OrderColumn | 
         is_date = kind.is_temporal() or (table.column(name).kind == "order" and kind == _text_type())
         if not (kind.is_integer() or is_date) or one.has_missing:
             continue
-        n_distinct = int((one.totals > 0).sum())
-        rising = float(np.mean(one.codes[1:] >= one.codes[:-1]))
+        n_distinct = one.n_present
+        rising = np.count_nonzero(one.codes[1:] >= one.codes[:-1]) / (len(one.codes) - 1)
         if is_date and n_distinct >= FEWEST_INSTANTS and not _BIRTH.search(name.lower()):
             return OrderColumn(name, False, rising, n_distinct, is_date=True)
         if numbered is not None or not kind.is_integer():
@@ -314,7 +346,7 @@ def _sorted_by(order: Levels, others: Iterable[Levels]) -> str:
     along = slice(None) if is_rising else np.argsort(order.codes, kind="stable")
     n = len(order.codes)
     for other in others:
-        n_values = int((other.totals > 0).sum())
+        n_values = other.n_present
         if other.name == order.name or n_values < 2 or other.totals.max() > MOSTLY * n:
             continue
         # Each value stands in one piece: nothing but sorting does that to values that repeat.

@@ -63,9 +63,12 @@ def row_hashes(
     """
     state = np.full(frame.height, seed_word(seed), dtype=np.uint64)
     for name in columns or frame.columns:
-        state += known[name] if known and name in known else words_of(frame[name])
-        state += np.uint64(GOLDEN)
-        mix(state)
+        words = known[name] if known and name in known else words_of(frame[name])
+        for start in range(0, len(state), PIECE):
+            piece = state[start : start + PIECE]
+            piece += words[start : start + PIECE]
+            piece += np.uint64(GOLDEN)
+            mix(piece)
     return state
 
 
