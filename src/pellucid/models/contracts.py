@@ -76,6 +76,9 @@ class SequenceModel(Network):
         """The loss before the first step over all first weights of their kind, in nats; None where it is not known."""
         return None
 
+    def look_back(self) -> None:  # most have no attention that could
+        """Begin a training with attention to the tokens just before, where that has to be learned."""
+
     @abstractmethod
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens: (batch, time) -> (batch, time, vocab); the scores at t have seen positions up to t only."""

@@ -11,6 +11,7 @@ connections: each part's output takes the place of what it read. Both begin with
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,8 @@ from pellucid.models.rows_apart import RowsApart
 from pellucid.models.sequences import fast_decoding
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.fast_decoding import DecodingState
+
+SHARPNESS = 3.0  # of heads that look back: how far the score of the place they ask is above that of its neighbours
 
 
 class CausalSelfAttention(nn.Module):
@@ -63,6 +66,25 @@ class CausalSelfAttention(nn.Module):
             mixed = mixed if rows is None else rows.take(mixed)
         out: Tensor = self.combine(mixed)  # as x is
         return out
+
+    @torch.no_grad()
+    def look_back(self, shared: Tensor, angles: Tensor) -> None:
+        """Head h begins by asking mostly the token h + 1 places back, whatever that is.
+
+        shared: (width,), of length 1, what every input has about √(width / 2) of; angles: of rotary positions. Of what
+        is shared a head makes one query and one key for all tokens, and the query of each pair is turned back by as
+        much as a token so many places ahead of the key is turned forward: there alone all pairs answer as one.
+        """
+        width, pairs = len(shared), max(1, angles.shape[1] // 2)  # the faster half: slow ones hardly tell places apart
+        head_width = width // self.n_heads
+        # Of the answer from one place farther every pair has only the cosine of its angle.
+        amplitude = (SHARPNESS * head_width**0.5 / (1 - angles[1, :pairs, 0]).sum()) ** 0.5 / (width / 2) ** 0.5
+        key = torch.tensor([1.0, 0.0]).repeat(pairs)
+        for head, place in enumerate(range(1, min(self.n_heads + 1, len(angles)))):
+            query = (angles[place, :pairs] * angles.new_tensor([1, -1])).flatten()
+            rows = slice(head * head_width, head * head_width + 2 * pairs)
+            for matrix, wanted in zip(self.project[:2, rows], (query, key), strict=True):
+                matrix += torch.outer(amplitude * wanted - matrix @ shared, shared)
 
     def project_heads(self, x: Tensor, angles: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of each head; rotary positions turn queries and keys."""
@@ -147,6 +169,21 @@ class Transformer(SequenceModel):
             x = block(x, angles, bias, rows)  # (batch, time, width)
         logits: Tensor = self.head(self.norm(x))  # (batch, time, vocab)
         return logits
+
+    @torch.no_grad()
+    def look_back(self) -> None:
+        """First weights with which the heads of the first block ask the tokens just before, one head for each.
+
+        Otherwise the first hundred steps go by until some head has found them. All embeddings are given a part that
+        they share, which makes queries and keys that depend on places alone; it serves as a bias too.
+        """
+        angles = self.positions.angles(0, self.longest)
+        if angles is None or self.config.form != "pre" or self.longest < 2 or not self.blocks:
+            return
+        signs = torch.ones(self.config.width)
+        signs[1::2] = -1  # of mean 0, which a norm takes away
+        self.embedding.weight += signs
+        cast("Block", self.blocks[0]).attention.look_back(signs / signs.norm(), angles)
 
     def require_room(self, n_tokens: int) -> None:
         if n_tokens > self.longest:

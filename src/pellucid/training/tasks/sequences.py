@@ -226,8 +226,11 @@ class SequenceTask(Task):
     def build_network(self, card: NetworkCard, config: Any, plan: Plan) -> Network:
         if plan.start == "scratch":
             alone = super().build_network(card, config, plan)
+            assert isinstance(alone, SequenceModel)
             if self.origin:
                 self.origin.give_weights(alone)
+            else:
+                alone.look_back()  # on counting it earned nothing: the tokens just before are what is counted
             return alone
         network = super().build_network(card, with_own_scores(config), plan)
         assert isinstance(network, SequenceModel)
