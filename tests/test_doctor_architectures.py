@@ -135,8 +135,8 @@ def t5():
     return T5(), ((tokens(0), tokens(1)), tokens(1).roll(-1, 1))
 
 
-OF_TORCH = (torch_transformer, lstm_tagger, scikit_like_mlp)
-OF_HUGGING_FACE = (gpt2, llama, bert_that_classifies, bert_that_fills_gaps, distilled_bert, vit, t5)
+OF_TORCH = (scikit_like_mlp, lstm_tagger, torch_transformer)
+OF_HUGGING_FACE = (gpt2, llama, t5, bert_that_fills_gaps, distilled_bert, vit, bert_that_classifies)
 
 
 @pytest.mark.filterwarnings("ignore")  # theirs
