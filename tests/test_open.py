@@ -246,7 +246,10 @@ def change(place, **settings):
         (damaged_header, "is damaged: it has"),
         (pickled, "a format that can run code"),
         (of_unknown_kind, "no causal language model that transformers has code for"),
-        (of_other_size, "do not fit its config"),
+        (
+            of_other_size,
+            r"do not fit its config: transformer\.h\.0\.attn\.c_attn\.bias is \(48,\), and by the config \(96,\)",
+        ),
         (that_cannot_run, "the code of codegen in transformers fails on its first tokens"),
         (with_odd_json, "config.json in .* is damaged"),
         (without_tokenizer, "there is no tokenizer.json"),
@@ -262,6 +265,11 @@ def test_what_must_not_be_loaded_is_refused(folder, tmp_path, spoil, says):
     with pytest.raises(PellucidError, match=says):
         open_model(place)
     assert sorted(os.listdir("runs")) == before
+
+
+def test_a_name_that_is_taken_is_refused(folder):
+    with pytest.raises(PellucidError, match=r"theirs exists already, and nothing is ever overwritten\. Choose another"):
+        open_model("gpt2", name="theirs")
 
 
 def test_what_is_too_large_is_refused_by_its_size(folder, tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from pellucid.errors import PellucidError
 from pellucid.models.catalogue import OPENED
 from pellucid.models.sequences.hf_folder import read_hf_folder
 from pellucid.records import DataFacts, NetworkFacts, OpenedModel, Plan
-from pellucid.runs import RunWriter, new_run_path
+from pellucid.runs import BASE, RunWriter, new_run_path
 
 LEAST_LEAK = 1e-4  # of scores of about 1, by which a later token may move an earlier one: rounding
 
@@ -27,6 +28,12 @@ def open_model(folder: str | Path, *, name: str = "") -> OpenedModel:
     It can be sampled, scored, inspected, examined and drawn as any run, and trained on with train(from_run=...).
     name: of the run's folder under ./runs; by default after the folder.
     """
+    if name and os.path.lexists(BASE / name):
+        raise PellucidError(
+            f"{BASE / name} exists already, and nothing is ever overwritten",
+            fix="Choose another {name}",
+            options={"name": None},
+        )
     found = read_hf_folder(Path(folder))
     vocabulary = HFVocabulary(found.tokenizer, found.config.vocab_size, found.opening, found.closing)
     place = new_run_path(name, found.path.resolve().name)

@@ -224,7 +224,8 @@ class Door:
     def _check_key(self, headers: RequestHeaders, path: str) -> Refusal | None:
         if self.rules.is_open(path) or self.rules.admits(headers):
             return None
-        return Refusal(401, "a key is wanted", fix="Use the address or the key that was printed at the start")
+        fix = "Send it as Authorization: Bearer KEY, or use the address that was printed at the start"
+        return Refusal(401, "a key is wanted", fix=fix)
 
     def _check_body(self, headers: RequestHeaders, method: str, path: str) -> Refusal | None:
         if method not in WITH_BODY:

@@ -132,6 +132,7 @@ def load_hf_folder(folder: HFFolder) -> HFCausalLM:
                 use_safetensors=True,
                 trust_remote_code=False,
                 **WRITTEN_OUT,
+                ignore_mismatched_sizes=True,  # so that they are told, and refused below
                 output_loading_info=True,
             )
         except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
@@ -139,11 +140,15 @@ def load_hf_folder(folder: HFFolder) -> HFCausalLM:
                 f"the weights in {folder.path.name} do not fit its config: {str(error).splitlines()[0][:100]}",
                 fix="Take both from a copy of the folder",
             ) from error
-    missing, odd = sorted(about["missing_keys"]), sorted(map(str, about.get("mismatched_keys", ())))
-    if missing or odd:
+    for name, found, wanted in sorted(about["mismatched_keys"]):
         raise PellucidError(
-            f"the weights in {folder.path.name} lack {len(missing) + len(odd)} tensors of its config, such as "
-            f"{(missing or odd)[0][:80]}",
+            f"the weights in {folder.path.name} do not fit its config: {name[:80]} is {tuple(found)}, and by the "
+            f"config {tuple(wanted)}",
+            fix="Take both from a copy of the folder",
+        )
+    if missing := sorted(about["missing_keys"]):
+        raise PellucidError(
+            f"the weights in {folder.path.name} lack {len(missing)} tensors of its config, such as {missing[0][:80]}",
             fix="Take both from a copy of the folder",
         )
     model.network = _without_padding(loaded.eval())
