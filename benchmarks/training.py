@@ -96,7 +96,7 @@ TASKS = {
         "shakespeare.txt",
         "large",
         2_000,
-        0.17,
+        0.1335,
         (0.02, 0.045),
         None,
         1.8982,
@@ -136,6 +136,8 @@ class Arm:
         self.model = Transformer(config)
         if config.positions == "learned":
             begin_as_usual(self.model)
+        else:
+            self.model.look_back()
         self.steps = steps(self.model, batches, build_optimizer(self.model, plan), plan)
         self.seconds, self.n_tokens = 0.0, 0
         self.points: list[Point] = []
