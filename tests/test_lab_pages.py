@@ -494,7 +494,7 @@ def test_a_wrong_inference_is_corrected_in_the_page(visitor: LabVisitor, folder:
 
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory: pytest.TempPathFactory, pellucid_program: Path) -> Iterator[LabProcess]:
-    """One lab with two small runs of words and one of a vit, for journeys that change nothing."""
+    """One lab with two small runs of words, one of a vit and one of a table, for journeys that change nothing."""
     folder, before = tmp_path_factory.mktemp("studied"), Path.cwd()
     (folder / "words.txt").write_text("\n".join(NAMES))
     Image.new("L", (8, 8), 200).save(folder / "bright.png")
@@ -503,6 +503,7 @@ def studied(tmp_path_factory: pytest.TempPathFactory, pellucid_program: Path) ->
         for name, steps in (("one", 40), ("two", 5)):
             pellucid.train("words.txt", name=name, model="transformer", size="tiny", steps=steps, threads=1)
         pellucid.train("digits", name="seer", model="vit", size="tiny", steps=2, threads=1)
+        pellucid.train("penguins", name="rows", target="species", model="mlp", size="tiny", steps=2, threads=1)
     finally:
         os.chdir(before)
     lab = LabProcess(folder, pellucid_program)
@@ -584,6 +585,42 @@ def test_a_curve_is_looked_at_closely_and_whole_again(visitor: LabVisitor, studi
     assert box
     page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     assert (step_at(0.005), step_at(0.995)) == (1, last)
+
+
+def test_mistakes_fit_a_phone_and_can_be_read_in_the_dark(visitor: LabVisitor, studied: LabProcess):
+    """A long table keeps what is unseen in it to itself; letters on the hottest ground keep their contrast."""
+    page = visitor.open(studied, PHONE, "dark")
+    visitor.go(page, "run/rows/mistakes")
+    expect(page.get_by_role("heading", name="Answers, one by one")).to_be_visible()
+    visitor.check(page)
+    visitor.go(page, "run/one/mistakes")
+    expect(page.get_by_role("heading", name="What surprised it most")).to_be_visible()
+    visitor.check(page)
+
+
+def test_one_stop_of_the_tab_key_leads_to_all_numbers_of_a_layer(visitor: LabVisitor, studied: LabProcess):
+    """Arrow keys move within; the chosen one can be read under the mouse; blocks stand below their network."""
+    page = visitor.open(studied, scheme="dark")
+    visitor.go(page, "run/one/numbers")
+    grid = page.get_by_role("region", name="Numbers, with arrow keys")
+    expect(grid.locator("button[tabindex='0']")).to_have_count(1)
+    grid.locator("button[tabindex='0']").focus()
+    for key in ("ArrowLeft", "ArrowRight", "ArrowDown", "ArrowRight", "ArrowUp"):
+        page.keyboard.press(key)
+    chosen = grid.get_by_role("button", name=re.compile("^row 0, unit 2:"))
+    expect(chosen).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="One unit")).to_be_visible()
+    chosen.hover()
+    expect(chosen).to_have_attribute("aria-pressed", "true")
+    visitor.check(page)
+    block = page.get_by_role("region", name="Modules").get_by_role("button", name=re.compile(r"^blocks\.0 "))
+    inside = page.get_by_role("region", name="Modules").get_by_role("button", name=re.compile("^attention ")).first
+    indents = [one.evaluate("one => parseFloat(getComputedStyle(one).paddingLeft)") for one in (block, inside)]
+    assert indents[0] < indents[1]
+    page.keyboard.press("Tab")
+    expect(grid.get_by_role("button", name=re.compile("^row"))).not_to_have_count(0)
+    assert page.evaluate("!document.activeElement.closest('.numbers button')")
 
 
 def test_a_dropped_image_is_what_a_vit_looks_at(visitor: LabVisitor, studied: LabProcess):

@@ -425,8 +425,8 @@ def _load_vit(run: Run) -> ViT:
 
 
 def _describe(run: Run) -> str:
-    config, source = run.record["network"], run.record["data"]["source"]
-    return f"A vit of {config['parameters']:,} parameters, trained on {source}"
+    config = run.record["network"]
+    return f"A vit of {config['parameters']:,} parameters, trained on {run.data.name}"
 
 
 def _first_image(run: Run, preparation: ImagePreparation) -> tuple[numpy.ndarray[Any, Any], str, str]:

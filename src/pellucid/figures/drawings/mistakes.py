@@ -56,15 +56,20 @@ def _image_grid(examples: Sequence[AnsweredExample]) -> tuple[list[str], float]:
         one = [
             tooltip(cut_end(example.what, 80)),
             *framed_image(example.pixels, 0, colour),
-            svg_text(0, SIDE + 20, cut_end(example.truth, 16), INK, is_bold=True),
+            svg_text(0, SIDE + 20, cut_end(example.truth, 14), INK, is_bold=True),
             svg_text(0, SIDE + 40, f"says {cut_end(example.answer, 11)}", colour),
+            svg_text(0, SIDE + 58, cut_end(example.what.rpartition("/")[2], 15), QUIET, size=12),
             svg_text(
-                SIDE, SIDE + 40, "" if example.probability is None else f"{example.probability:.2f}", QUIET, align="end"
+                SIDE,
+                SIDE + 58,
+                "" if example.probability is None else f"{example.probability:.2f}",
+                QUIET,
+                align="end",
+                size=12,
             ),
-            svg_text(SIDE, SIDE + 20, cut_end(example.what, 14), QUIET, align="end", size=12),
         ]
         marks += move_marks(one, (i % ACROSS) * (SIDE + GAP), (i // ACROSS) * (SIDE + 78))
-    return marks, -(-len(examples) // ACROSS) * (SIDE + 78) - 30
+    return marks, -(-len(examples) // ACROSS) * (SIDE + 78) - 14
 
 
 def framed_image(pixels: Sequence[Sequence[int]], top: float, colour: str) -> list[str]:

@@ -251,12 +251,24 @@ function belowItsParent(path, modules) {
   return above ? path.slice(above.path.length + 1) : path;
 }
 
-/** @param {{ table: any, chosen: any, onChoose: any }} props */
+const MOVES = /** @type {Record<string, [number, number]>} */ ({ ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] });
+
+/** Numbers to choose from: one stop of the Tab key, and arrow keys within. @param {{ table: any, chosen: any, onChoose: any }} props */
 function NumberGrid({ table, chosen, onChoose }) {
   const columns = table.values[0]?.length ?? 0;
-  return html`<div class="scroll numbers" tabindex="0" role="region" aria-label="Numbers"><table><thead><tr><th scope="col">row</th>${Array.from({ length: columns }, (_, i) => html`<th scope="col" class="right">${i}</th>`)}</tr></thead>
+  const [at, setAt] = useState({ row: 0, unit: 0 });
+  const now = { row: Math.min(at.row, table.rows.length - 1), unit: Math.min(at.unit, columns - 1) };
+  const move = (/** @type {KeyboardEvent} */ event) => {
+    const by = MOVES[event.key];
+    if (!by || !onChoose) return;
+    event.preventDefault();
+    const to = { row: Math.max(0, Math.min(table.rows.length - 1, now.row + by[0])), unit: Math.max(0, Math.min(columns - 1, now.unit + by[1])) };
+    setAt(to);
+    /** @type {HTMLElement} */ (event.currentTarget).querySelectorAll("tbody tr")[to.row]?.querySelectorAll("button")[to.unit]?.focus();
+  };
+  return html`<div class="scroll numbers" tabindex=${onChoose ? undefined : "0"} role="region" aria-label=${onChoose ? "Numbers, with arrow keys" : "Numbers"} onKeyDown=${move}><table><thead><tr><th scope="col">row</th>${Array.from({ length: columns }, (_, i) => html`<th scope="col" class="right">${i}</th>`)}</tr></thead>
     <tbody>${table.rows.map((/** @type {string} */ row, /** @type {number} */ r) => html`<tr><th scope="row">${row === " " ? "␣" : row}</th>${table.values[r].map((/** @type {number} */ value, /** @type {number} */ u) => html`<td>${onChoose
-      ? html`<button type="button" aria-label=${`row ${r}, unit ${u}: ${fixed(value, 3)}`} aria-pressed=${chosen?.row === r && chosen?.unit === u} onClick=${() => onChoose({ row: r, unit: u })}>${fixed(value, 3)}</button>` : fixed(value, 3)}</td>`)}</tr>`)}</tbody></table></div>
+      ? html`<button type="button" tabindex=${r === now.row && u === now.unit ? 0 : -1} aria-label=${`row ${r}, unit ${u}: ${fixed(value, 3)}`} aria-pressed=${chosen?.row === r && chosen?.unit === u} onFocus=${() => setAt({ row: r, unit: u })} onClick=${() => onChoose({ row: r, unit: u })}>${fixed(value, 3)}</button>` : fixed(value, 3)}</td>`)}</tr>`)}</tbody></table></div>
     ${table.n_columns > columns ? html`<small>The first ${columns} of ${count(table.n_columns)} columns.</small>` : null}`;
 }
 

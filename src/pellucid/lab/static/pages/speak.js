@@ -88,9 +88,15 @@ function Samples({ run, prompt, temperature, topK, topP }) {
   const seen = found.answer;
   return html`<div class="sheet stack"><div class="head-row"><h2>Samples, and where they come from</h2><button type="button" class="small" onClick=${() => setSeed(seed + 1)}>Others</button></div>
     <${ErrorNotice} error=${found.error} />
-    ${seen ? html`${seen.drawing ? html`<p class="quiet">${seen.drawing}</p>` : null}<ul>${seen.samples.map((/** @type {any} */ one) => html`<li class="sample"><span class="row"><span class="text"><${Copied} text=${one.text} span=${one.provenance.copied} /></span>${one.provenance.where ? html`<span class=${`badge ${one.provenance.where === "new" ? "sound" : "suspicious"}`}>${one.provenance.where === "new" ? "new" : `in ${one.provenance.where}`}</span>` : null}</span>
+    ${seen ? html`${seen.drawing ? html`<p class="quiet">${sentence(seen.drawing)}.</p>` : null}<ul>${seen.samples.map((/** @type {any} */ one) => html`<li class="sample"><span class="row"><span class="text"><${Copied} text=${one.text} span=${one.provenance.copied} /></span>${one.provenance.where ? html`<span class=${`badge ${one.provenance.where === "new" ? "sound" : "suspicious"}`}>${one.provenance.where === "new" ? "new" : `in ${one.provenance.where}`}</span>` : null}</span>
       <small>${sentence(one.words)}${one.provenance.where === "new" ? `; nearest in train ${one.provenance.nearest}, ${one.provenance.distance} edit${one.provenance.distance === 1 ? "" : "s"} away` : ""}; ${fixed(one.nats, 2)} nats in all.</small>
-      ${one.provenance.n_sharing ? html`<details><summary><small>${one.provenance.n_sharing} of train have “${one.provenance.copied}”</small></summary><div class="chips">${one.provenance.sharing.map((/** @type {string} */ item) => html`<span class="chip"><${Copied} text=${item} span=${one.provenance.copied} /></span>`)}</div></details>` : null}</li>`)}</ul>` : null}</div>`;
+      ${one.provenance.n_sharing ? html`<details><summary><small>${sharing(one.provenance)} “${one.provenance.copied}”</small></summary><div class="chips">${one.provenance.sharing.map((/** @type {string} */ item) => html`<span class="chip"><${Copied} text=${item} span=${one.provenance.copied} /></span>`)}</div></details>` : null}</li>`)}</ul>` : null}</div>`;
+}
+
+/** How many of train have the part that was copied: items of a list, places of a text. @param {any} provenance */
+function sharing({ n_sharing, where }) {
+  const noun = where ? "item" : "place";
+  return n_sharing === 1 ? `1 ${noun} of train has` : `${n_sharing} ${noun}s of train have`;
 }
 
 /** A text in which the part that was copied is marked. @param {{ text: string, span: string }} props */
