@@ -482,11 +482,15 @@ def test_what_of_a_vit_does_not_fit_is_named(folder):
 
 
 DATA = {"list": ("words.txt", {"kind": "list", "start": "scratch"}), "table": ("penguins", {"target": "species"})}
-DATA |= {"images": ("digits", {}), "pairs": ("dedupe-sort", {})}
+DATA |= {
+    "images": ("digits", {}),
+    "pairs": ("dedupe-sort", {}),
+    "text": ("odd.txt", {"kind": "text", "start": "scratch"}),
+}
 # Which networks a format has an architecture for; onnx and torch hold all.
 HELD = {
-    "hf": {("transformer", "list"), ("encoder-decoder", "pairs"), ("encoder", "pairs")},
-    "gguf": {("transformer", "list")},
+    "hf": {("transformer", "list"), ("transformer", "text"), ("encoder-decoder", "pairs"), ("encoder", "pairs")},
+    "gguf": {("transformer", "list"), ("transformer", "text")},
 }
 KINDS = [(card.name, kind, to) for card in NETWORKS for kind in card.kinds if kind in DATA for to in request.FORMATS]
 
