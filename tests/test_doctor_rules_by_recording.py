@@ -422,6 +422,24 @@ def test_a_mask_of_minus_infinity_is_no_mistake():
     assert severities("nan-origin", patient) == ["sound"]
 
 
+class WritesIntoEmpty(nn.Linear):
+    def forward(self, x):
+        made = super().forward(x)
+        return made.new_empty(made.shape).copy_(made)
+
+
+def test_memory_that_nobody_has_written_yet_is_no_origin():
+    """Its numbers are what was there before, which deterministic algorithms make nan so that it is always noticed."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert bool(torch.ones(3).new_empty(3).isnan().all())
+        patient = Specimen(WritesIntoEmpty(2, 1), (torch.randn(4, 2),), torch.ones(4, 1), F.mse_loss)
+        assert severities("nan-origin", patient) == ["sound"]
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
 # Steps.
 
 

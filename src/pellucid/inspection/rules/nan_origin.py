@@ -33,6 +33,8 @@ from pellucid.inspection.rules import DoctorRule, Finding, Findings, Specimen
 
 # They write what they are told to, as masks do.
 _TOLD = frozenset({"masked_fill", "where", "fill", "full_like", "new_full", "full", "masked_scatter", "setitem"})
+# They compute nothing: what memory held before stands there until somebody writes.
+_UNWRITTEN = frozenset({"empty_like", "new_empty", "new_empty_strided"})
 # Of these the whole of what they were given counts, not the one number at the same place.
 _WHOLE = ("softmax", "norm", "matmul", "linear", "attention", "conv", "lstm", "gru", "rnn", "bmm", "einsum", "cum")
 _FIX_OF_WEIGHT = "go back to weights from before, and lower the rate or clip the gradient"
@@ -238,7 +240,7 @@ def _run_and_find_origins(copied: Specimen) -> _Run:
         before = [one.detach().clone() if _is_in_place(function, named) else one.detach() for one in given]
         made = function(*args, **named)
         name = function_name(function)
-        if before and name not in _TOLD and not had_nan:
+        if before and name not in _TOLD | _UNWRITTEN and not had_nan:
             for out in tensors_in(made):
                 if out.is_floating_point() and not bool(out.isfinite().all()):
                     origin = find_origin(name, "loss" if is_loss else recorder.running, before, out.detach())
