@@ -163,7 +163,7 @@ const layersTable = (look) => ({
 /** @param {{ name: string, now: Followed }} props */
 function Attention({ name, now }) {
   const isImage = now.run.kind === "images";
-  const [text, setText] = useState(now.run.first?.[0]?.slice(0, 24) ?? "");
+  const [text, setText] = useState(beginning(now.run.first?.[0], 24));
   const [settled, setSettled] = useState(text);
   const [layer, setLayer] = useState(1);
   const [head, setHead] = useState(1);
@@ -182,6 +182,9 @@ function Attention({ name, now }) {
       <div class="section"><${Picture} src=${`${base}/attention-graph?${new URLSearchParams({ ...Object.fromEntries(query), layer: String(layer), head: String(head) })}`} alt=${`attention of layer ${layer}, head ${head}, on ${settled}`} />
         <${Picture} src=${`${base}/attention-maps?${query}`} alt=${`attention of every head on ${settled}`} /></div>`}</section>`;
 }
+/** Something to read at first: of the first example its first line, without what is blank before it, as of a title in the middle of its line.
+ * @param {string | undefined} example @param {number} length */
+const beginning = (example, length) => (example ?? "").trim().replace(/^(\\n|\s)+/, "").split("\\n")[0].slice(0, length);
 /** @param {number} n */
 const range = (n) => Array.from({ length: Math.max(1, n) }, (_, i) => i + 1);
 
@@ -214,7 +217,7 @@ function TokenMistakes({ name }) {
 /** @param {{ ending: any, name: string, rest: string[], now: Followed, address: (id: string) => string }} props */
 function Numbers({ name, now, rest, address }) {
   const isText = ["list", "text"].includes(now.run.kind);
-  const [text, setText] = useState(isText ? now.run.first?.[0]?.slice(0, 12) ?? "" : "");
+  const [text, setText] = useState(isText ? beginning(now.run.first?.[0], 12) : "");
   const path = rest[0] ?? "";
   const [cell, setCell] = useState(/** @type {{ row: number, unit: number } | null} */ (null));
   const base = `/api/runs/${encodeURIComponent(name)}`;
