@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 from tests.at_length import AT_LENGTH
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # as many workers as cores: a second thread would wait for the other one's
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+settings.register_profile("untimed", deadline=None)  # how long an example takes is no test's business
+settings.load_profile("untimed")
 
 LONGEST = 900  # seconds of one test, on a machine with other things to do
 

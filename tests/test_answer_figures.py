@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from scipy.stats import binomtest
@@ -462,7 +462,6 @@ def test_the_dots_of_a_regression_share_one_scale():
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.data())
-@settings(deadline=None)
 def test_an_image_is_drawn_pixel_by_pixel(width, height, data):
     pixels = tuple(tuple(data.draw(st.integers(0, 255)) for _ in range(width)) for _ in range(height))
     (address,) = re.findall(r'href="data:image/png;base64,([^"]*)"', "".join(framed_image(pixels, 0, "#000000")))

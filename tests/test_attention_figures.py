@@ -169,7 +169,7 @@ def random_rows(size: int, seed: int) -> torch.Tensor:
 
 
 @given(st.integers(2, 9), st.integers(0, 99))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_habits_are_the_means_of_diagonals(size, seed):
     weights = random_rows(size, seed)
     wanted = {
@@ -297,7 +297,7 @@ def test_told_attention_is_as_far_off_as_the_formula_says():
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_patches_are_drawn_in_reading_order(rows, columns, patch):
     pixels = np.arange(rows * columns * patch * patch, dtype=np.uint8).reshape(rows * patch, columns * patch)
     seen = ImagePatches("an image", colours_of(pixels), patch, 1)

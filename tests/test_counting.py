@@ -155,7 +155,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", SMOOTHINGS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=DATA, order=st.integers(1, 5), extra=st.lists(st.integers(0, VOCAB - 1), max_size=7))
 def test_every_smoothing_is_its_slow_twin(name, layout, data, order, extra):
     smoothing, slow = SMOOTHINGS[name]
@@ -176,7 +176,7 @@ def test_every_smoothing_is_its_slow_twin(name, layout, data, order, extra):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=DATA, order=st.integers(1, 5))
 def test_counts_are_counted_one_by_one(layout, data, order):
     with pytest.MonkeyPatch.context() as patch:
@@ -192,7 +192,7 @@ def as_corpus(data) -> Corpus:
     return Corpus(data.tokens, data.has_boundary, data.closing)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tokens=st.lists(st.integers(0, VOCAB - 1), min_size=10, max_size=80), order=st.integers(1, 4))
 def test_a_token_of_a_text_is_predicted_by_what_the_other_parts_hold(tokens, order):
     """By hand: the text in eight stretches, counted one by one without the stretch that the next token stands in."""
@@ -205,7 +205,7 @@ def test_a_token_of_a_text_is_predicted_by_what_the_other_parts_hold(tokens, ord
         assert row == pytest.approx([wanted(tuple(tokens[: place + 1]), token) for token in range(VOCAB)], abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(items=ITEMS, order=st.integers(1, 4))
 def test_an_item_of_a_list_is_predicted_by_the_items_of_other_parts(items, order):
     """Equal items are in one part, so that none of them tells of another."""
@@ -307,7 +307,7 @@ def test_as_s_grows_every_token_becomes_as_likely_as_any():
     assert losses[-1] == pytest.approx(math.log(VOCAB), abs=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=DATA, s=st.sampled_from([0.0, 0.1, 1.0]))
 def test_the_bigram_matrix_and_the_2_gram_are_one(data, s):
     matrix = Bigram.fit(data, BigramConfig(VOCAB, s))

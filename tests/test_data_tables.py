@@ -516,7 +516,7 @@ cell = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(cell, min_size=n, max_size=n), min_size=2, max_size=12)))
 def test_what_python_writes_is_read_back_cell_by_cell(rows):
     """Against an independent writer: every cell comes back, or counts as missing, or the file is refused."""
@@ -599,7 +599,7 @@ CELLS = st.lists(
 
 
 @given(CELLS, st.sampled_from([1, 3, 40]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_column_is_what_it_is_by_the_short_ways_too(cells, n_times):
     """Columns of many rows are told by their first cells and their different cells; a twin looks at every cell."""
     column = polars.Series("c", cells * n_times, dtype=polars.String)

@@ -112,7 +112,7 @@ def test_no_row_moves_when_others_are_added():
         assert set(few.places[side]) <= set(many.places[side])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 5)), min_size=1, max_size=40))
 def test_of_any_rows_train_has_every_class_and_equal_ones_stay_together(rows):
     hashes = np.array([word for word, _ in rows], dtype=np.uint64)

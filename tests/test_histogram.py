@@ -105,7 +105,7 @@ def test_whole_numbers_share_bars_of_one_breadth_in_whole_numbers():
     assert all(bar.n for bar in many.bars_by_powers)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.integers(1, 5000), min_size=2, max_size=300))
 def test_the_curve_is_the_part_that_is_at_least_so_great(values):
     record = measure_histogram(table(x=values), "x")

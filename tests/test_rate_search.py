@@ -99,7 +99,6 @@ def test_a_sweep_leaves_no_trace(sides, optimizer):
 # The rules
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.0, 10.0), min_size=2, max_size=40))
 def test_smoothing_is_a_weighted_line_at_each_place(losses):
     places = np.arange(len(losses))
@@ -134,7 +133,7 @@ def planted(low=-3.0, high=-0.5, n=100, noise=0.01, seed=0, depth=1.0):
     return make_trials((10**logs).tolist(), (losses + draw.normal(0, noise, n)).tolist())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(-4, -2), st.floats(1.0, 2.5), st.integers(0, 1000))
 def test_both_rules_answer_within_the_fall(low, width, seed):
     trials = planted(low, low + width, seed=seed)

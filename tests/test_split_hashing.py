@@ -60,7 +60,7 @@ cells = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(cells, min_size=1, max_size=30), st.sampled_from(["", "a", "x" * 100]))
 def test_a_row_hashes_as_documented(rows, seed):
     schema = {"whole": pl.Int64, "fraction": pl.Float64, "text": pl.String, "truth": pl.Boolean}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from tests.tiny_records import TINY, TINY_RUN, tiny_record
@@ -128,7 +128,6 @@ def test_labels_never_cover_each_other(wanted):
 
 
 @given(st.integers(1, 30), st.integers(1, 10), st.data())
-@settings(deadline=None)
 def test_a_map_of_units_holds_every_digit(width, height, data):
     rows = [data.draw(st.text("0123456789", min_size=width, max_size=width)) for _ in range(height)]
     drawn = "".join(unit_grid(rows, [f"#{i:02x}{i:02x}00" for i in range(10)]).marks)

@@ -89,7 +89,7 @@ def healthy(decay: str, floor: float, power: float, unrest: float, bend: float, 
     return at
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     decay=st.sampled_from(["linear", "cosine", "constant", "step"]),
     n=st.integers(10, 60),
@@ -194,7 +194,6 @@ def test_what_is_not_finite_stops_nothing_here():
     assert check_ending([], plan(20)) is None
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.5, 4.0), min_size=3, max_size=30), st.floats(-0.01, 0.01))
 def test_the_gain_ahead_is_scipys_regression(losses, slope):
     seen = [Evaluation(100 * i, 2.0 + slope * i, loss) for i, loss in enumerate(losses)]

@@ -177,7 +177,7 @@ seeds = st.integers(0, 2**31)
 masks = st.sampled_from([EVERYTHING, CAUSAL, Local(1, 0), Local(0, 2)])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=sizes, more=st.integers(0, 4), d=sizes, seed=seeds, mask=masks, temperature=st.floats(0.05, 20))
 def test_rows_of_weights_sum_to_one_and_hold_nothing_hidden(n, more, d, seed, mask, temperature):
     queries, keys, _ = three((2,), n, n + more, d, 1, seed=seed)
@@ -188,7 +188,7 @@ def test_rows_of_weights_sum_to_one_and_hold_nothing_hidden(n, more, d, seed, ma
         assert (weights[:, ~mask.visible((n, n + more), CPU)] == 0).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=sizes, m=sizes, d=sizes, t=sizes, seed=seeds, order=st.randoms(use_true_random=False))
 def test_without_mask_and_positions_it_sees_a_set(n, m, d, t, seed, order):
     """Other order of the queries: the same order of what they gather. Other order of the keys: no other answer."""
@@ -198,7 +198,7 @@ def test_without_mask_and_positions_it_sees_a_set(n, m, d, t, seed, order):
     assert torch.allclose(attend(queries[asked], keys[told], values[told], mask=EVERYTHING), plain[asked], atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=st.integers(2, 6), d=sizes, seed=seeds, cut=st.integers(1, 5))
 def test_causal_does_not_peek(n, d, seed, cut):
     queries, keys, values = three((2,), n, n, d, d, seed=seed)
@@ -211,7 +211,7 @@ def test_causal_does_not_peek(n, d, seed, cut):
     assert not torch.allclose(before[:, cut:], after[:, cut:])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=sizes, more=st.integers(0, 4), seed=seeds, mask=masks, n_values=st.integers(1, 3))
 def test_hard_is_the_limit_of_small_temperature(n, more, seed, mask, n_values):
     """Whole numbers, so that scores tie often and differ by at least one where they differ: e^-1000 is left over."""
@@ -229,7 +229,7 @@ def test_hard_is_the_limit_of_small_temperature(n, more, seed, mask, n_values):
         assert weights[row].tolist() == pytest.approx(wanted, abs=1e-15)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=sizes, more=st.integers(0, 4), d=sizes, seed=seeds)
 def test_scale_zero_is_the_mean_of_what_may_be_seen(n, more, d, seed):
     queries, keys, values = three((2,), n, n + more, d, 3, seed=seed)
