@@ -304,6 +304,8 @@ def test_a_killed_server_loses_nothing_and_names_run_nothing(visitor: LabVisitor
     expect(page.get_by_text(re.compile(r"^Step [1-9]"))).to_be_visible()
     visitor.check(page)
     lab.end(signal.SIGKILL)
+    expect(page.get_by_text("The lab does not answer")).to_be_visible()  # the page asks nothing itself, and tells it
+    page.close()
     again = LabProcess(folder)
     try:
         page = visitor.open(again, PHONE, "dark")

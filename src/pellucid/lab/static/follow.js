@@ -1,6 +1,6 @@
 // A run as its folder tells it, while it is trained: told once for all tabs by the worker beside this file.
 // @ts-check
-import { signal, useEffect, useMemo } from "./kit.js";
+import { ask, signal, useEffect, useMemo } from "./kit.js";
 
 /** @typedef {{ state: string, said: string, run: any, plan: any, baselines: any, metrics: any[], evaluations: any[], health: any[], samples: any[], timings: any[], findings: any[], health_findings: any[], exit_code?: number | null }} Followed */
 
@@ -16,11 +16,14 @@ const listeners = new Map();
 function connect() {
   if (port || typeof SharedWorker === "undefined") return;
   port = new SharedWorker("/static/follow-worker.js", { name: "pellucid-follow" }).port;
-  port.onmessage = (/** @type {any} */ { data }) => { if (data.data) listeners.get(data.run)?.forEach((listener) => listener(data.data)); };
+  port.onmessage = (/** @type {any} */ { data }) => { if (data.lost) knock(); if (data.data) listeners.get(data.run)?.forEach((listener) => listener(data.data)); };
   port.start();
   setInterval(() => port.postMessage({ what: "here" }), 5_000);
   addEventListener("pagehide", () => listeners.forEach((_, run) => port.postMessage({ what: "leave", run })));
 }
+
+/** A stream has ended: whether the lab is still there is for the page to tell, which else would wait for news for ever. */
+const knock = () => { ask("/").catch(() => {}); };
 
 /** @param {string} run @param {(data: string) => void} listener */
 function listen(run, listener) {
@@ -28,6 +31,7 @@ function listen(run, listener) {
   if (!port) {
     const source = new EventSource(`/api/runs/${encodeURIComponent(run)}/events`);
     source.onmessage = (event) => listener(event.data);
+    source.onerror = knock;
     return () => source.close();
   }
   const heard = listeners.get(run) ?? new Set();
