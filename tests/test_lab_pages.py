@@ -352,7 +352,7 @@ def test_a_run_of_the_terminal_is_live_here_and_its_numbers_are_the_terminals(
         page.get_by_role("button", name="Stop").click()
         expect(page.get_by_text("stopped", exact=True)).to_be_visible()
         training.communicate(timeout=60)
-        assert training.returncode == 130  # as after Ctrl-C
+        assert training.returncode == 143  # as after SIGTERM
         page.close()  # nobody looks while it goes on
         page = visitor.contexts[0].new_page()
         visitor.go(page, "run/live")

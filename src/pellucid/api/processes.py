@@ -56,15 +56,18 @@ class TrainingProcesses:
         self._launch(name, ["train", "--resume", str(run.resolve())])
 
     def stop(self, name: str) -> None:
-        """Ask a training to save and end, wherever it was started, as Ctrl-C does."""
+        """Ask a training to save and end, wherever it was started.
+
+        By SIGTERM: whatever a script starts with & ignores Ctrl-C's signal, and so does what is started from there.
+        """
         started = self._started.get(name)
         if started is not None and started.poll() is None and not is_finished(self.base / name):
-            started.send_signal(signal.SIGINT)
+            started.send_signal(signal.SIGTERM)
             return
         number = find_writer(self.base / name)
         if not number or is_finished(self.base / name) or not _is_training(number):
             raise PellucidError(f"nobody here trains {quoted(name)}", fix="Look whether it has ended already")
-        os.kill(number, signal.SIGINT)
+        os.kill(number, signal.SIGTERM)
 
     def said(self, name: str) -> str:
         """What the process said last, without the lines that a terminal would have overwritten."""
