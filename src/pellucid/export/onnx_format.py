@@ -266,11 +266,36 @@ def _raw_tables(subject: Subject) -> Iterator[tuple[dict[str, Any], Any, Any]]:
 
 
 def use(subject: Subject, folder: Path) -> tuple[str, ...]:
-    given = {"list": "tokens", "text": "tokens", "images": "pixels", "pairs": "sources"}.get(subject.kind, "")
-    feed = "{name: column, ...}" if not given else f'{{"{given}": {given}}}'
-    feed = '{"sources": sources, "tokens": tokens}' if subject.kind == "pairs" else feed
     return (
+        "import numpy",
         "import onnxruntime",
         f'session = onnxruntime.InferenceSession("{folder / FILE}")',
-        f"session.run(None, {feed})",
+        *_example_of_use(subject),
+        "print(session.run(None, given)[0])",
+    )
+
+
+def _example_of_use(subject: Subject) -> tuple[str, ...]:
+    """Lines that make one input of the graph, `given`."""
+    if subject.kind in ("list", "text"):
+        tokens = list(range(min(3, subject.longest, len(subject.vocabulary))))
+        shown = " ".join(repr(subject.vocabulary.tokens[token]) for token in tokens)
+        return (f'given = {{"tokens": numpy.array([{tokens}])}}  # {shown}',)
+    if subject.kind == "pairs":
+        return (
+            'given = {"sources": numpy.array([[1]]), "tokens": numpy.array([[0]])}  # the first symbol, and a start',
+        )
+    if subject.kind == "images":
+        shape = (1, subject.images.size[1], subject.images.size[0]) + ((3,) if subject.images.mode == "rgb" else ())
+        return (f'given = {{"pixels": numpy.zeros({shape}, numpy.uint8)}}  # one black image',)
+    table = subject.table
+    known = (
+        f"{table.numeric[0].name!r}][0] = {table.numeric[0].mean:.6g}"
+        if table.numeric
+        else f"{table.categories[0].name!r}][0] = {table.categories[0].values[0]!r}"
+    )
+    return (
+        'missing = {"tensor(string)": numpy.array([""], object), "tensor(double)": numpy.array([numpy.nan])}',
+        "given = {column.name: missing[column.type].copy() for column in session.get_inputs()}  # a row, cells missing",
+        f"given[{known}",
     )
