@@ -543,6 +543,36 @@ def test_a_formula_has_a_bias_where_the_layer_has_one(visitor):
     assert linear
 
 
+IMPORTED_AT_THE_START = """
+import sys
+from pathlib import Path
+from pellucid.http.server import open_listener
+from pellucid.lab.app import Lab, build_lab
+from pellucid.lab.session import Session
+
+listener = open_listener("127.0.0.1", 0)
+build_lab(Lab(Path("runs"), Path(), Session(1)), listener)
+print(*sys.modules)
+"""
+
+
+def test_packages_that_import_their_parts_are_there_before_threads_ask_for_them(tmp_path):
+    """Two threads that begin with a package and with a part of it wait for each other; one is given half a module."""
+    root = Path(pellucid.__file__).parent
+    packages = {
+        name
+        for file in root.rglob("__init__.py")
+        if (name := ".".join(file.parent.relative_to(root.parent).parts)) not in ("pellucid", "pellucid.cli")
+        and re.search(rf"^(from|import) {re.escape(name)}[.]", file.read_text(), re.MULTILINE)
+    }
+    assert len(packages) > 5
+    said = subprocess.run(
+        [sys.executable, "-c", IMPORTED_AT_THE_START], cwd=tmp_path, capture_output=True, encoding="utf-8", check=True
+    ).stdout.split()
+    assert packages <= set(said)
+    assert "torch" not in said
+
+
 def test_x_ray_lessons_and_claims_answer(visitor):
     seen = visitor.post("/api/xray", {"model": "nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(9, 2))"})
     assert "nn.Linear(8, 2)" in seen["failure"]["sentence"]

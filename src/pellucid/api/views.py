@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from pellucid.autograd.expression import Program
     from pellucid.figures.picture import Picture
     from pellucid.records import ClaimResult, Derivation, Diagnosis, Inspection
+
+
+def import_whole_packages() -> None:
+    """Import the packages that import their own parts, before several threads ask for them.
+
+    Of two threads of which one imports a package and the other begins with a part of it each waits for the other.
+    Python then gives one of them half a module: an answer 500, now and then, where two pages were opened at once.
+    """
+    for name in ("pellucid.autograd", "pellucid.claims", "pellucid.export"):
+        importlib.import_module(name)
 
 
 def plain_derivation_walk(expression: str, values: Mapping[str, Any]) -> dict[str, Any]:

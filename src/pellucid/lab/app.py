@@ -113,8 +113,10 @@ def _tag(content: bytes) -> str:
 
 def build_lab(lab: Lab, listener: socket.socket, names: Iterable[str] = ()) -> ASGIApp:
     """The app and its door. names: other hosts that the lab is called by, where it is open to a network."""
+    from pellucid.api.views import import_whole_packages
     from pellucid.lab import exports, runs, speaking, teaching, training
 
+    import_whole_packages()
     static = StaticFiles(files("pellucid.lab") / "static")
 
     # What is in memory is answered where it is asked, without the way through a thread.

@@ -163,16 +163,20 @@ export function Sparkline({ values, rule, label }) {
     ${rule === null || rule === undefined ? null : html`<line x1="0" x2="100" y1=${y(rule)} y2=${y(rule)} />`}<path d=${path} /></svg></div>`;
 }
 
+const LEAST_SCALE = 0.68; // of a picture beside other things: its smallest letters, of 12 pixels, stay above 8
+
 /** A picture of figures/, as an image: it can hold no script, and its styles stay its own.
  * @param {{ src?: string, svg?: string, alt: string }} props */
 export function Picture({ src, svg, alt }) {
   const url = useMemo(() => (svg ? URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" })) : src), [svg, src]);
   const [failed, setFailed] = useState("");
+  const [least, setLeast] = useState(0);
   useEffect(() => () => { if (svg && url) URL.revokeObjectURL(url); }, [url]);
   useEffect(() => setFailed(""), [url]);
   const explain = () => { if (src) ask(src).catch((error) => setFailed(error.message)); };
   return failed ? html`<p class="notice">${failed}</p>`
-    : html`<div class="picture" tabindex="0" role="group" aria-label=${alt}><img src=${url} alt=${alt} onError=${explain} /></div>`;
+    : html`<div class="picture" tabindex="0" role="group" aria-label=${alt}><img src=${url} alt=${alt} onError=${explain}
+      style=${{ minWidth: `${least}px` }} onLoad=${(/** @type {any} */ event) => setLeast(Math.round(LEAST_SCALE * event.target.naturalWidth))} /></div>`;
 }
 
 /** @param {string} hash */
