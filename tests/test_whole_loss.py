@@ -251,6 +251,26 @@ def spoken(specimen, rule="detached-path") -> list[Finding]:
     return [one for one in rules()[rule].check(specimen) if one.severity in ("broken", "suspicious")]
 
 
+class AddedAndTakenAway(nn.Module):
+    """What it puts out does not depend on its weights, but for rounding."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(6))
+
+    def forward(self, rows):
+        return rows + self.weights - self.weights
+
+
+def test_what_only_rounding_changes_has_a_slope_of_nothing():
+    with fixed_rng():
+        model, rows = AddedAndTakenAway().double(), torch.randn(32, 6).double()
+    specimen = Specimen(model, (rows,), rows.clone(), functional.mse_loss, torch.optim.Adam(model.parameters()))
+    found = Differences(specimen, dict(model.named_parameters()))
+    assert len({found.values_at(found.direction(["weights"]), step)[0] for step in (1e-6, 1e-5, 1e-4)}) > 1  # it moves
+    assert found.along(found.direction(["weights"]))[0].measured == 0
+
+
 @pytest.mark.parametrize("make", MEANT, ids=lambda make: make.__name__)
 def test_gradients_that_are_stopped_on_purpose_are_no_illness(make):
     with fixed_rng():

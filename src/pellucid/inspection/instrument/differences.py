@@ -25,6 +25,7 @@ STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # of the weights' size, in float64
 WIDE = 0.1  # a step over which rounding and other small stairs even out
 AGREE = 0.01  # between two sizes of steps
 NOISE = 1e-7  # of a quantity, by which two true slopes may differ
+ROUNDING = 1e-14  # of a quantity: less is no change, as where a number is added and taken away again on the way
 
 
 class Quantity(NamedTuple):
@@ -156,7 +157,9 @@ class Differences:
         found = []
         for one, other, here in zip(there, back, self.here, strict=True):
             is_kink = abs(one + other - 2 * here) > max(0.2 * abs(one - other), 1e-12 * abs(here))
-            found.append(float("nan") if is_kink and step < WIDE else (one - other) / (2 * step))
+            is_rounding = abs(one - other) <= ROUNDING * abs(here)
+            slope = 0.0 if is_rounding else (one - other) / (2 * step)
+            found.append(float("nan") if is_kink and step < WIDE else slope)
         return found
 
 
