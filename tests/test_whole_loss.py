@@ -259,7 +259,7 @@ class AddedAndTakenAway(nn.Module):
         self.weights = nn.Parameter(torch.randn(6))
 
     def forward(self, rows):
-        return rows + self.weights - self.weights
+        return rows + 20.3 * self.weights - 20.3 * self.weights
 
 
 def test_what_only_rounding_changes_has_a_slope_of_nothing():

@@ -25,7 +25,7 @@ STEPS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # of the weights' size, in float64
 WIDE = 0.1  # a step over which rounding and other small stairs even out
 AGREE = 0.01  # between two sizes of steps
 NOISE = 1e-7  # of a quantity, by which two true slopes may differ
-ROUNDING = 1e-14  # of a quantity: less is no change, as where a number is added and taken away again on the way
+ROUNDING = NOISE * STEPS[0]  # of a quantity: less is no change, as where a number is added and taken away again
 
 
 class Quantity(NamedTuple):
