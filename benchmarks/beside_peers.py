@@ -269,7 +269,11 @@ code, so that the recipes are compared and not the two programs. Ratios last; se
 | what | measured |
 |---|---|
 {figures}
+{size_section(curves) if curves else ""}"""
 
+
+def size_section(curves: dict[str, list[growth.Point]]) -> str:
+    return f"""
 ## What size costs
 
 ![Seconds against size, by powers of ten](pictures/growth.svg)
