@@ -39,7 +39,7 @@ format: $(VENV)/installed-dev
 
 # One table of ours beside every peer, about an hour; then what looking costs, and the lab.
 bench: $(VENV)/installed-bench
-	$(BIN)/python benchmarks/beside_peers.py
+	$(BIN)/python benchmarks/beside_peers.py --write docs/performance.md
 	$(BIN)/python benchmarks/health.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/lab.py
