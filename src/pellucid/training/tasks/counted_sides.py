@@ -26,9 +26,7 @@ from pellucid.training.torch_loading import is_only_training
 MOST_EVALUATED = 200_000  # tokens of a side that models are measured on: the mean is then known to about 0.003 nats
 MOST_SCORES_EVALUATED = 200_000_000  # of all tokens of a side together: a large vocabulary is measured on fewer tokens
 MOST_KEPT = 1 << 25  # log-probabilities that are counted once and kept, rather than again for every batch
-MOST_FORKED = (
-    1_000_000  # items or characters that are counted beside the loading of torch: more take far longer than it
-)
+MOST_FORKED = 1_000_000  # items or characters that are counted beside the loading of torch: more take far longer
 
 
 @dataclass(frozen=True)
