@@ -3,7 +3,10 @@
    Sums and products are made and derived here; every other operation is asked of its row in rules.py. Nodes refer to
    their parents and never back, so the collector is not told of them: it would walk the growing graph again and again.
    A graph that is no longer wanted is freed by counting references alone, in a loop and not by calls within calls,
-   however deep it is. */
+   however deep it is.
+
+   What a step costs is the time to fetch its nodes from memory. So a node is as large as a line of the cache, few
+   passes go over a graph, and nodes are asked for before they are needed. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -17,10 +20,21 @@ typedef struct Node {
     PyObject *rule;
     PyObject *left;      /* of two parents the first; else a tuple of all, or NULL for none */
     struct Node *right;  /* of two parents the second; else NULL */
-    PyObject *name;      /* NULL for no name */
-    uint64_t visit;      /* the walk that saw this node last */
-    char was_compared;
+    uint64_t marks;      /* WAS_COMPARED, HAS_NAME, and above them the walk that saw this node last */
 } Node;
+
+_Static_assert(sizeof(void *) != 8 || sizeof(Node) == 64, "a node is a line of the cache");
+
+/* Whether Python decided something by it, and whether it stands in `names`. */
+#define WAS_COMPARED ((uint64_t)1)
+#define HAS_NAME ((uint64_t)2)
+#define WALK ((uint64_t)4) /* the first walk's number, and the distance between two */
+
+#if defined(__GNUC__)
+#define prefetch(address) __builtin_prefetch(address, 1)
+#else
+#define prefetch(address) ((void)(address))
+#endif
 
 static PyTypeObject NodeType;
 
@@ -28,9 +42,14 @@ static PyTypeObject NodeType;
 static PyObject *INPUT, *CONSTANT, *ADD, *MULTIPLY, *SUM;
 static PyObject *in_python; /* node.py's propagate */
 static PyObject *no_parents, *no_name, *forward_name, *slopes_name, *listens_name;
-static uint64_t n_walks;
+static PyObject *names; /* of the few nodes that have one, by their address */
+static uint64_t last_walk;
+static PyTypeObject *usual; /* the type that untracked() made last: nearly all nodes are of it */
 
-#define is_node(object) PyObject_TypeCheck(object, &NodeType)
+static inline int is_node(PyObject *object)
+{
+    return Py_IS_TYPE(object, usual) || PyObject_TypeCheck(object, &NodeType);
+}
 
 /* How many parents a node has, and which. */
 static inline Py_ssize_t n_parents(const Node *node)
@@ -46,15 +65,137 @@ static inline Node *parent(const Node *node, Py_ssize_t i)
     return (Node *)PyTuple_GET_ITEM(node->left, i);
 }
 
-static Node *new_node(PyTypeObject *type, double data, PyObject *rule)
+/* Where nodes of the usual type lie: in slabs, one behind the other as they were made, which is how the walk back and
+   the freeing fetch them. Python's own memory hands out places in the order in which they were freed.
+
+   Each slab begins at a multiple of its size, so that a node tells its slab. One that is empty is filled anew from its
+   beginning. One that is three quarters empty is filled up before another is asked for: memory that lives on here and
+   there keeps at the most four times its size. */
+#define SLAB_SIZE ((size_t)1 << 16)
+#define MOST_EMPTY 512 /* 32 MB that are kept for the next graph */
+
+typedef struct Slab {
+    struct Slab *next, *previous; /* of the same list */
+    Node *freed;                  /* places that were used before, linked through `marks` */
+    uint32_t n_used, n_living;    /* places ever used, and nodes in them now */
+    _Alignas(64) Node nodes[];
+} Slab;
+
+#define N_PLACES ((SLAB_SIZE - offsetof(Slab, nodes)) / sizeof(Node))
+#define FEW (N_PLACES / 4)
+
+static Slab *current, *empty_slabs, *sparse_slabs;
+static size_t n_empty;
+
+static void link_slab(Slab **list, Slab *slab)
 {
-    Node *node = (Node *)type->tp_alloc(type, 0);
+    slab->previous = NULL;
+    slab->next = *list;
+    if (*list != NULL) {
+        (*list)->previous = slab;
+    }
+    *list = slab;
+}
+
+static void unlink_slab(Slab **list, Slab *slab)
+{
+    *(slab->previous != NULL ? &slab->previous->next : list) = slab->next;
+    if (slab->next != NULL) {
+        slab->next->previous = slab->previous;
+    }
+}
+
+/* Another slab to take nodes from: an empty one, a sparse one, or new memory. */
+static Slab *next_slab(void)
+{
+    Slab *slab = empty_slabs;
+    if (slab != NULL) {
+        unlink_slab(&empty_slabs, slab);
+        n_empty--;
+    } else if ((slab = sparse_slabs) != NULL) {
+        unlink_slab(&sparse_slabs, slab);
+    } else if ((slab = aligned_alloc(SLAB_SIZE, SLAB_SIZE)) != NULL) {
+        slab->freed = NULL;
+        slab->n_used = slab->n_living = 0;
+    }
+    return slab;
+}
+
+static PyObject *take_node(PyTypeObject *type, Py_ssize_t n_items)
+{
+    Slab *slab = current;
+    if (slab == NULL || (slab->freed == NULL && slab->n_used == N_PLACES)) {
+        if ((slab = next_slab()) == NULL) {
+            return PyErr_NoMemory();
+        }
+        current = slab;
+    }
+    Node *node = slab->freed;
+    if (node != NULL) {
+        slab->freed = (Node *)(uintptr_t)node->marks;
+    } else {
+        node = &slab->nodes[slab->n_used++];
+    }
+    slab->n_living++;
+    memset(node, 0, sizeof(Node));
+    return PyObject_Init((PyObject *)node, type);
+}
+
+static void give_node(void *place)
+{
+    Node *node = place;
+    Slab *slab = (Slab *)((uintptr_t)node & ~(uintptr_t)(SLAB_SIZE - 1));
+    node->marks = (uintptr_t)slab->freed;
+    slab->freed = node;
+    slab->n_living--;
+    if (slab->n_living == 0) {
+        slab->freed = NULL;
+        slab->n_used = 0;
+    }
+    if (slab == current) {
+        return;
+    }
+    if (slab->n_living == FEW) {
+        link_slab(&sparse_slabs, slab);
+    } else if (slab->n_living == 0) {
+        unlink_slab(&sparse_slabs, slab);
+        if (n_empty == MOST_EMPTY) {
+            free(slab);
+        } else {
+            link_slab(&empty_slabs, slab);
+            n_empty++;
+        }
+    }
+}
+
+static inline Node *new_node(PyTypeObject *type, double data, PyObject *rule)
+{
+    Node *node = (Node *)(type == usual ? take_node(type, 0) : type->tp_alloc(type, 0));
     if (node == NULL) {
         return NULL;
     }
     node->data = data;
     node->rule = Py_NewRef(rule);
     return node;
+}
+
+/* Give a node a name, or with NULL or an empty one take it away. */
+static int set_name(Node *node, PyObject *name)
+{
+    int is_named = name != NULL && PyUnicode_GET_LENGTH(name) > 0, failed = 0;
+    if (!is_named && !(node->marks & HAS_NAME)) {
+        return 0;
+    }
+    PyObject *address = PyLong_FromVoidPtr(node);
+    if (address == NULL) {
+        return -1;
+    }
+    failed = is_named ? PyDict_SetItem(names, address, name) : PyDict_DelItem(names, address);
+    Py_DECREF(address);
+    if (!failed) {
+        node->marks = is_named ? node->marks | HAS_NAME : node->marks & ~HAS_NAME;
+    }
+    return failed;
 }
 
 /* float(number), with Python's own errors */
@@ -114,21 +255,20 @@ static PyObject *node_multiply(PyObject *a, PyObject *b) { return of_two(a, b, M
 
 static int node_init(Node *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"data", "name", NULL};
-    PyObject *number, *name = no_name;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|U:Value", names, &number, &name) ||
-        as_double(number, &self->data) < 0) {
+    static char *arguments[] = {"data", "name", NULL};
+    PyObject *number, *name = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|U:Value", arguments, &number, &name) ||
+        as_double(number, &self->data) < 0 || set_name(self, name) < 0) {
         return -1;
     }
     self->grad = 0.0;
     Py_XSETREF(self->rule, Py_NewRef(INPUT));
-    Py_XSETREF(self->name, Py_NewRef(name));
     Py_CLEAR(self->left);
     Py_CLEAR(self->right);
     return 0;
 }
 
-/* Freeing a node may free its parents, and theirs. Past this depth they wait in a list, linked through `name`, that
+/* Freeing a node may free its parents, and theirs. Past this depth they wait in a list, linked through `marks`, that
    the outermost call works off: a chain of a million nodes must not need a stack of a million frames. */
 #define MOST_NESTED 64
 static Node *waiting;
@@ -144,9 +284,16 @@ static void release(Node *node)
 
 static void node_dealloc(Node *self)
 {
-    Py_CLEAR(self->name);
+    if (self->marks & HAS_NAME) {
+        PyObject *type, *error, *traceback;
+        PyErr_Fetch(&type, &error, &traceback);
+        if (set_name(self, NULL) < 0) {
+            PyErr_WriteUnraisable(NULL);
+        }
+        PyErr_Restore(type, error, traceback);
+    }
     if (n_nested >= MOST_NESTED) {
-        self->name = (PyObject *)waiting;
+        self->marks = (uintptr_t)waiting;
         waiting = self;
         return;
     }
@@ -154,7 +301,7 @@ static void node_dealloc(Node *self)
     release(self);
     while (n_nested == 1 && waiting != NULL) {
         Node *next = waiting;
-        waiting = (Node *)next->name;
+        waiting = (Node *)(uintptr_t)next->marks;
         release(next);
     }
     n_nested--;
@@ -200,7 +347,16 @@ static PyObject *node_remember(Node *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *node_name(Node *self, void *closure) { return Py_NewRef(self->name ? self->name : no_name); }
+static PyObject *node_name(Node *self, void *closure)
+{
+    if (!(self->marks & HAS_NAME)) {
+        return Py_NewRef(no_name);
+    }
+    PyObject *address = PyLong_FromVoidPtr(self);
+    PyObject *name = address != NULL ? PyDict_GetItemWithError(names, address) : NULL;
+    Py_XDECREF(address);
+    return Py_XNewRef(name);
+}
 
 static int node_rename(Node *self, PyObject *name, void *closure)
 {
@@ -208,15 +364,24 @@ static int node_rename(Node *self, PyObject *name, void *closure)
         PyErr_SetString(PyExc_TypeError, "a name has to be a string");
         return -1;
     }
-    Py_XSETREF(self->name, Py_NewRef(name));
-    return 0;
+    return set_name(self, name);
+}
+
+static PyObject *node_was_compared(Node *self, void *closure) { return PyBool_FromLong(self->marks & WAS_COMPARED); }
+
+static int node_set_was_compared(Node *self, PyObject *answer, void *closure)
+{
+    int is_true = answer != NULL ? PyObject_IsTrue(answer) : 0;
+    if (is_true >= 0) {
+        self->marks = is_true ? self->marks | WAS_COMPARED : self->marks & ~WAS_COMPARED;
+    }
+    return is_true < 0 ? -1 : 0;
 }
 
 static PyMemberDef node_members[] = {
     {"data", T_DOUBLE, offsetof(Node, data), 0, "the number"},
     {"grad", T_DOUBLE, offsetof(Node, grad), 0, "what the last backward() found"},
     {"rule", T_OBJECT_EX, offsetof(Node, rule), 0, "the row of the table that made it"},
-    {"was_compared", T_BOOL, offsetof(Node, was_compared), 0, "whether Python decided something by it"},
     {"_left", T_OBJECT, offsetof(Node, left), READONLY, "for node.py"},
     {"_right", T_OBJECT, offsetof(Node, right), READONLY, "for node.py"},
     {NULL},
@@ -224,6 +389,7 @@ static PyMemberDef node_members[] = {
 
 static PyGetSetDef node_attributes[] = {
     {"name", (getter)node_name, (setter)node_rename, "What it is called, or nothing.", NULL},
+    {"was_compared", (getter)node_was_compared, (setter)node_set_was_compared, "Whether Python decided something by it.", NULL},
     {"parents", (getter)node_parents, NULL, "What it was made from, in order and with repeats.", NULL},
     {"_parents", (getter)node_parents, NULL, "for node.py", NULL},
     {NULL},
@@ -355,53 +521,89 @@ typedef struct {
     size_t n, size;
 } Row;
 
-static int push(Row *row, Node *node)
+/* Make room for so many more. */
+static int reserve(Row *row, size_t more)
 {
-    if (row->n == row->size) {
-        size_t size = row->size ? 2 * row->size : 1024;
-        Node **nodes = PyMem_Realloc(row->nodes, size * sizeof(Node *));
-        if (nodes == NULL) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        row->nodes = nodes;
-        row->size = size;
+    size_t size = row->size ? row->size : 1024;
+    while (size < row->n + more) {
+        size *= 2;
     }
-    row->nodes[row->n++] = node;
+    Node **nodes = size != row->size ? PyMem_Realloc(row->nodes, size * sizeof(Node *)) : row->nodes;
+    if (nodes == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    row->nodes = nodes;
+    row->size = size;
     return 0;
+}
+
+/* Whether a rule does not listen to all of its inputs: 1, 0, or -1 for an error. */
+static int is_selective(PyObject *rule)
+{
+    PyObject *listens = PyObject_GetAttr(rule, listens_name);
+    Py_XDECREF(listens);
+    return listens == NULL ? -1 : listens != Py_None;
 }
 
 /* On the stack of a walk, a node whose parents are all in the order by now. */
 #define FINISHED ((uintptr_t)1)
 
-/* The output and everything it was made from, once each, parents before children, in the order of node.py. */
-static int walk(Node *output, Row *order)
+/* The output and everything it was made from, once each, parents before children, in the order of node.py. If asked,
+   their gradients become 0 on the way. 1 if some rule does not listen to all of its inputs, else 0, or -1. */
+static int walk(Node *output, Row *order, int clears)
 {
     Row stack = {0};
-    uint64_t visit = ++n_walks;
-    int failed = push(&stack, output);
-    while (!failed && stack.n) {
+    uint64_t visit = last_walk += WALK;
+    int found = 0;
+    PyObject *last = NULL; /* rows of one rule mostly follow each other */
+    if (reserve(&stack, 1) < 0) {
+        return -1;
+    }
+    stack.nodes[stack.n++] = output;
+    while (stack.n) {
         Node *node = stack.nodes[--stack.n];
+        if (order->n == order->size && reserve(order, 1) < 0) {
+            found = -1;
+            break;
+        }
         if ((uintptr_t)node & FINISHED) {
-            failed = push(order, (Node *)((uintptr_t)node & ~FINISHED));
+            order->nodes[order->n++] = (Node *)((uintptr_t)node & ~FINISHED);
             continue;
         }
-        if (node->visit == visit) {
+        if (node->marks >= visit) {
             continue;
         }
-        node->visit = visit;
+        node->marks = visit | (node->marks & (WALK - 1));
+        if (clears) {
+            node->grad = 0.0;
+        }
         Py_ssize_t n = n_parents(node);
         if (n == 0) {
-            failed = push(order, node);
+            order->nodes[order->n++] = node;
             continue;
         }
-        failed = push(&stack, (Node *)((uintptr_t)node | FINISHED));
-        for (Py_ssize_t i = 0; i < n && !failed; i++) {
-            failed = push(&stack, parent(node, i));
+        PyObject *rule = node->rule;
+        if (rule != ADD && rule != MULTIPLY && rule != SUM && rule != last) {
+            int selective = is_selective(rule);
+            if (selective < 0) {
+                found = -1;
+                break;
+            }
+            found |= selective;
+            last = rule;
+        }
+        if (stack.size - stack.n <= (size_t)n && reserve(&stack, (size_t)n + 1) < 0) {
+            found = -1;
+            break;
+        }
+        stack.nodes[stack.n++] = (Node *)((uintptr_t)node | FINISHED);
+        for (Py_ssize_t i = 0; i < n; i++) {
+            prefetch(stack.nodes[stack.n++] = parent(node, i));
         }
     }
     PyMem_Free(stack.nodes);
-    return failed ? -1 : 0;
+    return found;
 }
 
 static Node *require_node(PyObject *object)
@@ -417,7 +619,7 @@ static PyObject *ancestors(PyObject *module, PyObject *argument)
 {
     Node *output = require_node(argument);
     Row order = {0};
-    if (output == NULL || walk(output, &order) < 0) {
+    if (output == NULL || walk(output, &order, 0) < 0) {
         PyMem_Free(order.nodes);
         return NULL;
     }
@@ -429,30 +631,8 @@ static PyObject *ancestors(PyObject *module, PyObject *argument)
     return list;
 }
 
-/* Whether some rule does not listen to all of its inputs: 1, 0, or -1 for an error. */
-static int is_selective(const Row *order)
-{
-    PyObject *last = NULL; /* rows of one rule mostly follow each other */
-    for (size_t i = 0; i < order->n; i++) {
-        PyObject *rule = order->nodes[i]->rule;
-        if (rule == last || rule == ADD || rule == MULTIPLY || rule == SUM) {
-            continue;
-        }
-        PyObject *listens = PyObject_GetAttr(rule, listens_name);
-        if (listens == NULL) {
-            return -1;
-        }
-        Py_DECREF(listens);
-        if (listens != Py_None) {
-            return 1;
-        }
-        last = rule;
-    }
-    return 0;
-}
-
 /* Hand a node's gradient on to its parents by the slopes of its rule. */
-static int hand_on(Node *node)
+static inline int hand_on(Node *node)
 {
     double upstream = node->grad;
     Py_ssize_t n = n_parents(node);
@@ -508,12 +688,15 @@ static int hand_on(Node *node)
     return failed;
 }
 
+/* So many nodes before a gradient is handed on, its node is asked for. */
+#define AHEAD 8
+
 /* propagate(output, accumulate): the backward pass. Where a rule does not listen to all of its inputs, as `where`,
    node.py knows which roads to follow. */
 static PyObject *propagate(PyObject *module, PyObject *args)
 {
     PyObject *argument;
-    int accumulate, failed = -1, selective = 0;
+    int accumulate, failed = 0, is_for_python = 0;
     double *before = NULL;
     Row order = {0};
     if (!PyArg_ParseTuple(args, "Op", &argument, &accumulate)) {
@@ -523,56 +706,51 @@ static PyObject *propagate(PyObject *module, PyObject *args)
     if (output == NULL) {
         return NULL;
     }
-    if (walk(output, &order) < 0 || (selective = is_selective(&order)) < 0) {
+    if ((is_for_python = walk(output, &order, !accumulate)) != 0) {
         goto done;
-    }
-    if (selective) {
-        PyMem_Free(order.nodes);
-        return PyObject_CallFunction(in_python, "Oi", argument, accumulate);
     }
     if (accumulate && (before = PyMem_New(double, order.n)) == NULL) {
         PyErr_NoMemory();
+        failed = -1;
         goto done;
     }
-    for (size_t i = 0; i < order.n; i++) {
-        if (accumulate) {
-            before[i] = order.nodes[i]->grad;
-        }
+    for (size_t i = 0; accumulate && i < order.n; i++) {
+        before[i] = order.nodes[i]->grad;
         order.nodes[i]->grad = 0.0;
     }
     /* A value that is not a number has no slope: nan times any slope is nan, all the way back. */
     output->grad = output->data == output->data ? 1.0 : output->data;
-    failed = 0;
+    int is_finite = isfinite(output->data);
     for (size_t i = order.n; i > 0 && !failed; i--) {
-        failed = hand_on(order.nodes[i - 1]);
-    }
-    if (!failed && isfinite(output->data)) {
-        size_t n_numbers = 0;
-        while (n_numbers < order.n && !isnan(order.nodes[n_numbers]->grad)) {
-            n_numbers++;
+        Node *node = order.nodes[i - 1];
+        prefetch(order.nodes[i > AHEAD ? i - AHEAD : 0]);
+        if (is_finite && isnan(node->grad)) { /* infinity met a zero, and node.py knows what is constant nearby */
+            is_for_python = 1;
+            break;
         }
-        if (n_numbers < order.n) { /* infinity met a zero, and node.py knows what is constant nearby */
-            for (size_t i = 0; accumulate && i < order.n; i++) {
-                order.nodes[i]->grad = before[i];
-            }
-            PyMem_Free(before);
-            PyMem_Free(order.nodes);
-            return PyObject_CallFunction(in_python, "Oi", argument, accumulate);
-        }
+        failed = hand_on(node);
     }
     for (size_t i = 0; accumulate && !failed && i < order.n; i++) {
-        order.nodes[i]->grad += before[i];
+        order.nodes[i]->grad = before[i] + (is_for_python ? 0.0 : order.nodes[i]->grad);
     }
 done:
     PyMem_Free(before);
     PyMem_Free(order.nodes);
-    return failed ? NULL : Py_NewRef(Py_None);
+    if (is_for_python > 0) {
+        return PyObject_CallFunction(in_python, "Oi", argument, accumulate);
+    }
+    return failed || is_for_python ? NULL : Py_NewRef(Py_None);
 }
 
 /* untracked(class): a class written in Python, made again as one that the collector is not told of. */
 static PyObject *untracked(PyObject *module, PyObject *class)
 {
-    static PyType_Slot slots[] = {{Py_tp_dealloc, untracked_dealloc}, {0, NULL}};
+    static PyType_Slot slots[] = {
+        {Py_tp_dealloc, untracked_dealloc},
+        {Py_tp_alloc, take_node},
+        {Py_tp_free, give_node},
+        {0, NULL},
+    };
     static PyType_Spec spec = {
         .name = "pellucid.autograd.value.Value",
         .basicsize = sizeof(Node),
@@ -597,6 +775,7 @@ static PyObject *untracked(PyObject *module, PyObject *class)
     }
     Py_DECREF(contents);
     Py_DECREF(items);
+    usual = (PyTypeObject *)made;
     return made;
 failed:
     Py_XDECREF(made);
@@ -633,6 +812,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_node", "Numbers
 
 PyMODINIT_FUNC PyInit__node(void)
 {
+    names = PyDict_New();
     no_parents = PyTuple_New(0);
     no_name = PyUnicode_InternFromString("");
     forward_name = PyUnicode_InternFromString("forward");
