@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 
-from pellucid.data.splits import FRACTIONS
+from pellucid.data.splits import FRACTIONS, assignment
 from pellucid.data.splits.assignment import at_random, by_order, by_strata, strata_of
 from pellucid.data.splits.distributions import Levels
 from pellucid.data.splits.hashing import mix
@@ -32,6 +32,22 @@ def test_every_stratum_is_shared_out_alike(strata, parts):
     alone = len(strata) - shared
     assert abs(np.count_nonzero(sides == 0) - alone - parts[0] * shared) <= 1
     assert abs(np.count_nonzero(sides == 2) - parts[2] * shared) <= 1
+
+
+@pytest.mark.parametrize("n_forms", [40, 5_000])  # with equal rows beside some cuts, and beside none
+@pytest.mark.parametrize("n_strata", [1, 65, assignment.MOST_STRATA])
+@pytest.mark.parametrize("parts", [FRACTIONS, (0.8, 0.2), (0.9, 0.1, 0.0)])
+def test_counting_in_buckets_cuts_where_sorting_all_rows_does(monkeypatch, n_forms, n_strata, parts):
+    draw = np.random.default_rng(n_strata)
+    strata = draw.integers(0, n_strata, 5_000)
+    hashes = hashes_of(draw.permutation(5_000) % n_forms)
+    in_buckets = by_strata(strata, hashes, parts)
+    monkeypatch.setattr(assignment, "_cut_in_buckets", lambda *_: None)
+    assert (in_buckets == by_strata(strata, hashes, parts)).all()
+
+
+def test_no_rows_have_no_sides():
+    assert by_strata(np.zeros(0, np.uint32), hashes_of([]), FRACTIONS).tolist() == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), min_size=1, max_size=200), st.randoms())

@@ -29,7 +29,9 @@ from pellucid.records.packed_texts import PackedTexts
 SideNumbers = NDArray[np.int8]
 
 TRAIN, DEV, TEST = range(len(SIDES))
+UNDECIDED = -1
 MOST_STRATA = 1 << 16
+BUCKET_BITS = 14  # of the stratum and the hash of a row: so many counters stay in the processor's cache
 DECILES = tuple(tenth / 10 for tenth in range(1, 10))
 ROWS_FOR_A_SIDE = 10  # the fewest that the smallest side shall get of a tail bin
 MOST_VALUES = 100  # of a column that divides bins further
@@ -121,27 +123,88 @@ def by_strata(strata: NDArray[Any], hashes: Words, fractions: Sequence[float]) -
     """
     train, dev, test = three_shares(fractions)
     assert len(strata) == 0 or int(strata.max()) < MOST_STRATA
-    # Stratum and hash in one word, so that sorting needs no index: 48 bits of hash tell 10^7 rows apart.
-    keys = hashes >> np.uint64(16)
-    pieces = [slice(start, start + PIECE) for start in range(0, len(keys), PIECE)]
-    for piece in pieces:
-        keys[piece] |= strata[piece].astype(np.uint64) << np.uint64(48)
-    ranked = np.sort(keys)
     sizes = count_codes(strata, 1 + int(strata.max()) if len(strata) else 0)
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     shared = np.where(sizes >= count_sides(fractions), sizes, 0)
     n_train = _shared_out(shared, train)
     n_dev = _shared_out(shared - n_train, dev / (dev + test))
+    cuts = [np.where(shared > 0, n_below, sizes) for n_below in (n_train, n_train + n_dev)]
+    sides = _cut_in_buckets(strata, hashes, sizes, cuts)
+    return _cut_beside_equals(strata, hashes, sizes, cuts) if sides is None else sides
+
+
+def _cut_in_buckets(
+    strata: NDArray[Any], hashes: Words, sizes: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]]
+) -> SideNumbers | None:
+    """The side of each row; None where a cut would divide rows with equal hashes. cuts: rows below each, by stratum.
+
+    Rows are counted in buckets, by stratum and the first bits of their hash, and the bucket tells the side of all but
+    the rows that share one with a cut. Only those are sorted.
+    """
+    bits = max(0, BUCKET_BITS - max(0, len(sizes) - 1).bit_length())
+    buckets = np.empty(len(hashes), dtype=np.uint16)  # (row,)
+    counts = np.zeros(len(sizes) << bits, dtype=np.int64)
+    for start in range(0, len(hashes), PIECE):
+        piece = slice(start, start + PIECE)
+        here = (hashes[piece] >> np.uint64(64 - bits)).view(np.int64)
+        here += strata[piece].astype(np.int64) << bits
+        buckets[piece] = here
+        counts += np.bincount(here, minlength=len(counts))
+    ends, starts = np.cumsum(counts), np.cumsum(sizes) - sizes
+    side_of_bucket = np.zeros(len(counts), dtype=np.int8)
+    is_cut = np.zeros(len(counts), dtype=bool)
+    bucket_of_cut = []
+    for n_below in cuts:
+        is_open = n_below < sizes
+        found = np.searchsorted(ends, (starts + n_below)[is_open], "right")
+        is_cut[found] = True
+        bucket_of_cut.append(found)
+        last_below = np.full(len(sizes), len(counts))
+        last_below[is_open] = found
+        side_of_bucket += np.arange(len(counts)) > np.repeat(last_below, 1 << bits)
+    side_of_bucket[is_cut] = UNDECIDED
+    sides = side_of_bucket[buckets]
+    near = np.flatnonzero(sides == UNDECIDED)
+    strata_near, keys = strata[near], _keys(strata[near], hashes[near])
+    ranked = np.sort(keys)
+    near_ends = np.cumsum(np.where(is_cut, counts, 0))
+    sides[near] = 0
+    for n_below, found in zip(cuts, bucket_of_cut, strict=True):
+        is_open = n_below < sizes
+        places = (starts + n_below)[is_open] - ends[found] + near_ends[found]
+        if ((ranked[places] == ranked[places - 1]) & (places > 0)).any():
+            return None
+        least = np.full(len(sizes), np.iinfo(np.uint64).max, dtype=np.uint64)
+        least[is_open] = ranked[places]
+        sides[near] += keys >= least[strata_near]
+    return sides
+
+
+def _cut_beside_equals(
+    strata: NDArray[Any], hashes: Words, sizes: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]]
+) -> SideNumbers:
+    """The same, with cuts moved to where no equal rows are divided; all rows are sorted."""
+    keys = _keys(strata, hashes)
+    ranked = np.sort(keys)
+    starts = np.cumsum(sizes) - sizes
     sides = np.zeros(len(keys), dtype=np.int8)
     n_below = np.zeros(len(sizes), dtype=np.int64)
-    for wanted in (n_train, n_train + n_dev):
-        n_below = _between_equals(ranked, starts, sizes, np.where(shared > 0, wanted, sizes), n_below)
+    for wanted in cuts:
+        n_below = _between_equals(ranked, starts, sizes, wanted, n_below)
         is_open = n_below < sizes
         least = np.full(len(sizes), np.iinfo(np.uint64).max, dtype=np.uint64)
         least[is_open] = ranked[(starts + n_below)[is_open]]
-        for piece in pieces:
+        for start in range(0, len(keys), PIECE):
+            piece = slice(start, start + PIECE)
             sides[piece] += keys[piece] >= least.take(strata[piece])
     return sides
+
+
+def _keys(strata: NDArray[Any], hashes: Words) -> Words:
+    """Stratum and hash in one word, so that sorting needs no index: 48 bits of hash tell 10^7 rows apart."""
+    keys = hashes >> np.uint64(16)
+    for start in range(0, len(keys), PIECE):
+        keys[start : start + PIECE] |= strata[start : start + PIECE].astype(np.uint64) << np.uint64(48)
+    return keys
 
 
 def _between_equals(
