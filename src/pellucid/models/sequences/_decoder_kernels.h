@@ -31,13 +31,27 @@ INLINE VEC NAME(select)(NAME(ivec) mask, VEC a, VEC b)
     return (VEC)((mask & (NAME(ivec))a) | (~mask & (NAME(ivec))b));
 }
 
-INLINE REAL NAME(sum)(VEC values)
+/* Lanes are taken together in pairs: one after another each would wait for the one before. */
+INLINE REAL NAME(sum)(VEC v)
 {
-    REAL total = 0;
-    for (int lane = 0; lane < LANES; lane++) {
-        total += values[lane];
-    }
-    return total;
+#if LANES == 8
+    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+#else
+    return (v[0] + v[2]) + (v[1] + v[3]);
+#endif
+}
+
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+
+INLINE REAL NAME(largest)(VEC v)
+{
+    REAL first = LARGER(v[0], v[2]), second = LARGER(v[1], v[3]);
+#if LANES == 8
+    REAL third = LARGER(v[4], v[6]), fourth = LARGER(v[5], v[7]);
+    first = LARGER(first, third);
+    second = LARGER(second, fourth);
+#endif
+    return LARGER(first, second);
 }
 
 /* exp of numbers that are not above 0. 2^n · exp(r) with |r| <= ln 2 / 2, and exp(r) by as many terms of its series as the
@@ -293,23 +307,16 @@ INLINE void NAME(attend)(const Decoder *net, const REAL *query, const REAL *keys
         VEC some = LOAD(scores + g * LANES);
         highest = NAME(select)(some > highest, some, highest);
     }
-    REAL most = highest[0];
-    for (int lane = 1; lane < LANES; lane++) {
-        most = highest[lane] > most ? highest[lane] : most;
-    }
+    REAL most = NAME(largest)(highest);
     VEC sums = {0};
     for (g = 0; g < n_groups; g++) {
-        VEC weights = NAME(exp)(LOAD(scores + g * LANES) - most);
+        VEC some = LOAD(scores + g * LANES);
+        /* exp of the least number is not quite 0, and what is not there has no weight at all */
+        VEC weights = NAME(select)(some > SPLAT(-(REAL)INFINITY), NAME(exp)(some - most), (VEC){0});
         STORE(scores + g * LANES, weights);
-        if (g + 1 < n_groups) {
-            sums += weights;
-        }
+        sums += weights;
     }
-    REAL total = NAME(sum)(sums);
-    for (Py_ssize_t t = (n_groups - 1) * LANES; t < n; t++) {
-        total += scores[t];
-    }
-    REAL share = (REAL)1 / total;
+    REAL share = (REAL)1 / NAME(sum)(sums);
     Py_ssize_t at = 0;
     for (; at + 4 * LANES <= padded; at += 4 * LANES) {
         NAME(mix)(4, scores, values + at, padded, n, share, mixed + at);
@@ -447,6 +454,7 @@ static TARGET void NAME(pass)(const Decoder *net, char *const *slots, Py_ssize_t
 #undef SPLAT
 #undef PANEL
 #undef INLINE
+#undef LARGER
 #undef MOST_ROWS
 #undef PARTS
 #undef PART_LANES
