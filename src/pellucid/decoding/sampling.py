@@ -27,15 +27,19 @@ Scores = Callable[[IntArray], FloatArray]
 
 NEVER = -1  # no token stops
 Filter = tuple[Callable[[FloatArray, Any], FloatArray], float]  # the function of a filter, and the value asked for
-AT_ONCE = 1024  # samples drawn together, all of their tokens before the next: more are no faster, and memory stays flat
+AT_ONCE = 1024  # samples drawn together: more are no faster, and memory stays flat
 LARGEST_ERROR = 50.0  # beyond it every chance is near an edge
 EXACT = 1e-12  # of a sum of shares in double precision
 COLDEST_UNSURE = 0.1  # temperature; below it errors are stretched so far that too much would be read again
-IDLE = 8  # finished rows are dropped once they are this part of all: to drop each at once would copy too much
+IDLE = (
+    32  # finished rows are dropped once they are this part of all: to drop each at once would cost more than it saves
+)
 
 
 class Reading(Protocol):
     """Rows of tokens that were read so far, and what may come next in each."""
+
+    at_once: int  # samples that are best drawn together, all of their tokens before those of the next
 
     def read(self, tokens: IntArray) -> FloatArray:
         """tokens: (batch, time), perhaps of no time at all -> scores after them, (batch, vocab)."""
@@ -68,6 +72,8 @@ def allows_unsure(temperature: float, filters: Mapping[str, float]) -> bool:
 
 class FromContexts:
     """A reading by a function that looks at everything read so far, as a table of counts does."""
+
+    at_once = AT_ONCE
 
     def __init__(self, scores: Scores) -> None:
         self.scores = scores
@@ -140,8 +146,8 @@ def draw_tokens(
     chances = Chances(seed)
     reading = FromContexts(source) if callable(source) else source
     found: list[Drawn] = []
-    for first in range(0, n_samples, AT_ONCE):
-        rows = _Rows(first, min(AT_ONCE, n_samples - first), longest, stop)
+    for first in range(0, n_samples, reading.at_once):
+        rows = _Rows(first, min(reading.at_once, n_samples - first), longest, stop)
         found += _draw_together(reading, start, rows, chances, temperature, masks)
     return found
 

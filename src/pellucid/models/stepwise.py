@@ -19,13 +19,13 @@ from torch import Tensor
 
 from pellucid.models.contracts import PairModel, SequenceModel
 from pellucid.models.pairs.padding import pad_rows
-from pellucid.models.sequences.compiled_decoding import hold_weights
+from pellucid.models.sequences.compiled_decoding import hold_weights, rows_at_once
 from pellucid.models.sequences.on_counting import OnCounting
 from pellucid.models.sequences.transformer import Transformer
 
 IntArray = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float64]
-AT_ONCE = 1024  # sources answered together; more would be no faster, and memory stays flat
+AT_ONCE = 1024  # rows read on or sources answered together: more are no faster, and memory stays flat
 
 
 class NeuralReading:
@@ -41,6 +41,7 @@ class NeuralReading:
     def __init__(self, model: SequenceModel, *, is_ready: bool = False) -> None:
         """is_ready: it is a copy for inference already, which nobody changes."""
         self.model = _hold(model) if is_ready else _hold(model.for_inference())
+        self.at_once = min((rows_at_once(part, AT_ONCE) for part in _transformers(self.model)), default=AT_ONCE)
         self.state: Any = None
         self.columns: list[IntArray] = []  # the tokens that are in the state, each (batch,)
 
@@ -156,6 +157,8 @@ def rows_keep_their_bits(model: SequenceModel, n_rows: int = 64, n_steps: int = 
 class ForwardReading:
     """Remembers nothing but the tokens, and reads all of them again for each new one: the slow twin."""
 
+    at_once = AT_ONCE
+
     def __init__(self, model: SequenceModel) -> None:
         self.model = model.for_inference()
         self.tokens: IntArray = np.zeros((1, 0), np.int64)
@@ -214,6 +217,8 @@ class PairReading:
     >>> reading.read(np.array([[0], [0]])).shape, reading.advance(np.array([1, 2])).shape
     ((2, 7), (2, 7))
     """
+
+    at_once = AT_ONCE
 
     def __init__(self, model: PairModel, source: Sequence[int]) -> None:
         self.model = model.for_inference()
@@ -288,10 +293,13 @@ def _together(model: PairModel, sources: Tensor) -> list[list[int]]:
 
 def _hold(model: SequenceModel) -> SequenceModel:
     """The network, which nobody changes, with its weights laid out once."""
-    for part in model.modules():
-        if isinstance(part, Transformer):
-            hold_weights(part)
+    for part in _transformers(model):
+        hold_weights(part)
     return model
+
+
+def _transformers(model: SequenceModel) -> list[Transformer]:
+    return [part for part in model.modules() if isinstance(part, Transformer)]
 
 
 def _half(model: SequenceModel) -> int:

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 Indices = npt.NDArray[np.int64]
 _HELD: WeakKeyDictionary[Transformer, Pool] = WeakKeyDictionary()
 
+# Keys and values of long rows are most of what a step reads, and those of few rows stay in the processor's own caches.
+# Of short rows many begin alike, and what is alike is read once for all that are drawn together.
+NEAR = 1 << 24  # bytes
+LONG = 1 << 18  # bytes of one row
+FEWEST = 16  # rows: with fewer, weights are read too often
+
 
 def can_decode(model: Transformer) -> bool:
     """Whether this network is read on by the compiled decoder, here and now: not where gradients are asked for, and not
@@ -59,6 +65,15 @@ def hold_weights(model: Transformer) -> None:
     with torch.inference_mode():
         if can_decode(model):
             _HELD[model] = Pool(lay_out(model))
+
+
+def rows_at_once(model: Transformer, most: int) -> int:
+    """How many rows of a network whose weights are held are best read on together, up to so many."""
+    config = model.config
+    bytes_of_row = 2 * config.depth * config.context * config.width * model.head.weight.element_size()
+    if model not in _HELD or bytes_of_row < LONG:
+        return most
+    return min(most, max(FEWEST, NEAR // bytes_of_row))
 
 
 def lay_out(model: Transformer, *, instructions: int = 2) -> _decoder.Decoder:

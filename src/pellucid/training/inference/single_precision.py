@@ -37,6 +37,7 @@ class SingleReading(UnsureReading):
         """model: for inference, in double precision; nobody changes it."""
         self.exact = NeuralReading(model, is_ready=True)
         self.fast = NeuralReading(model.for_inference().float(), is_ready=True)
+        self.at_once = self.fast.at_once
         self.scores: FloatArray = np.zeros((0, 0))  # as they were given out last
         self.error = estimate_error(self.exact, self.fast)
 
