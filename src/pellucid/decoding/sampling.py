@@ -39,7 +39,7 @@ IDLE = (
 class Reading(Protocol):
     """Rows of tokens that were read so far, and what may come next in each."""
 
-    at_once: int  # samples that are best drawn together, all of their tokens before those of the next
+    at_once: int  # samples that are best drawn together, all of their tokens before those of the next; a multiple of 4
 
     def read(self, tokens: IntArray) -> FloatArray:
         """tokens: (batch, time), perhaps of no time at all -> scores after them, (batch, vocab)."""

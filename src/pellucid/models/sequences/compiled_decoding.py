@@ -33,11 +33,9 @@ if TYPE_CHECKING:
 Indices = npt.NDArray[np.int64]
 _HELD: WeakKeyDictionary[Transformer, Pool] = WeakKeyDictionary()
 
-# Keys and values of long rows are most of what a step reads, and those of few rows stay in the processor's own caches.
-# Of short rows many begin alike, and what is alike is read once for all that are drawn together.
+# Keys and values are most of what a step reads, and those of few rows stay in the processor's own caches.
 NEAR = 1 << 24  # bytes
-LONG = 1 << 18  # bytes of one row
-FEWEST = 16  # rows: with fewer, weights are read too often
+FEWEST = 16  # rows, and always a multiple of so many: with fewer, weights are read too often
 
 
 def can_decode(model: Transformer) -> bool:
@@ -71,9 +69,8 @@ def rows_at_once(model: Transformer, most: int) -> int:
     """How many rows of a network whose weights are held are best read on together, up to so many."""
     config = model.config
     bytes_of_row = 2 * config.depth * config.context * config.width * model.head.weight.element_size()
-    if model not in _HELD or bytes_of_row < LONG:
-        return most
-    return min(most, max(FEWEST, NEAR // bytes_of_row))
+    near = NEAR // bytes_of_row // FEWEST * FEWEST
+    return min(most, max(FEWEST, near)) if model in _HELD else most
 
 
 def lay_out(model: Transformer, *, instructions: int = 2) -> _decoder.Decoder:
