@@ -208,7 +208,7 @@ def test_levels_of_one_row_each_are_counted_as_all_others(parts, draw):
     assert (2 * levels.counts(sides, 4) == doubled.counts(np.tile(sides, 2), 4)).all()
 
 
-@given(st.lists(st.integers(0, 12), min_size=1, max_size=60))
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=60) | st.integers(1, 60).map(lambda n: list(range(n))))
 def test_fifths_along_an_order_by_hand(values):
     """A row stands in the fifth that the rows below its value fill so far."""
     order, other = levels_of(pl.Series("order", values)), levels_of(pl.Series("other", list(range(len(values)))))

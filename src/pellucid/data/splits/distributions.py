@@ -58,7 +58,7 @@ class Levels:
         """(level, part): how many rows of each part stand on each level. parts: (row,), in 0..n_parts-1."""
         if self.is_one_each:
             part_of_level = parts
-            if not self._counts_rows:
+            if not self.counts_rows:
                 part_of_level = np.empty_like(parts)
                 part_of_level[self.codes] = parts
             # 0 and 1 in a byte each: numbers of eight would take longer to write than everything else here.
@@ -77,24 +77,24 @@ class Levels:
     @cached_property
     def totals(self) -> Counts:
         """(level,): how many rows stand on each level."""
-        if self._counts_rows:
+        if self.counts_rows:
             return np.broadcast_to(np.int64(1), (self.n_levels,))  # one number, seen everywhere
         return count_codes(self.codes, self.n_levels)
 
     @property
     def n_present(self) -> int:
         """How many levels some row stands on."""
-        return self.n_levels if self._counts_rows else int(np.count_nonzero(self.totals))
+        return self.n_levels if self.counts_rows else int(np.count_nonzero(self.totals))
 
     @cached_property
-    def _counts_rows(self) -> bool:
+    def counts_rows(self) -> bool:
         """Whether it rises by one from row to row: then nothing has to be counted."""
         return self.n_levels == len(self.codes) and bool((self.codes[1:] > self.codes[:-1]).all())
 
     @cached_property
     def is_one_each(self) -> bool:
         """Whether every level has exactly one row, as the numbers of the rows have."""
-        return self._counts_rows or (self.n_levels == len(self.codes) and int(self.totals.max(initial=1)) == 1)
+        return self.counts_rows or (self.n_levels == len(self.codes) and int(self.totals.max(initial=1)) == 1)
 
     def text_words(self) -> Words:
         """(row,): what stands for each cell of a text column in the hash of its row."""
@@ -284,18 +284,29 @@ def agreements(
 
 def drifts_along(order: Levels, others: Sequence[Levels]) -> list[Drift]:
     """Every other column's first fifth beside its last, along the order. Rows with equal order share a fifth."""
-    upto = np.cumsum(order.totals)
-    fifth_of_level = np.zeros(len(upto), dtype=np.int8)
-    for fifth in range(1, 5):
-        # From the first level on that has a fifth of the rows before it, two fifths and so on.
-        fifth_of_level[1 + int(np.searchsorted(upto, -(-fifth * int(upto[-1]) // 5))) :] = fifth
-    fifths = fifth_of_level[order.codes]
+    first, last = _ends_along(order)
     found = []
     for one in others:
         if one.name != order.name:
-            counts = one.counts(fifths, 5)
-            found.append(Drift(order.name, one.name, *distance_between(one, counts[:, 0], counts[:, 4], len(others))))
+            at_first, at_last = (count_codes(one.codes[rows], one.n_levels) for rows in (first, last))
+            found.append(Drift(order.name, one.name, *distance_between(one, at_first, at_last, len(others))))
     return found
+
+
+def _ends_along(order: Levels) -> tuple[slice | NDArray[np.int64], slice | NDArray[np.int64]]:
+    """The rows of the first fifth and those of the last. The level that crosses a fifth belongs to the one it began in.
+
+    >>> codes = np.array([2, 0, 1, 0, 0, 3])
+    >>> [rows.tolist() for rows in _ends_along(Levels("year", True, np.arange(4), codes, False))]
+    [[1, 3, 4], [5]]
+    """
+    n = len(order.codes)
+    if order.counts_rows:
+        return slice(0, -(-n // 5)), slice(-(-4 * n // 5), n)
+    # The level on which the first fifth of the rows is reached, and the one on which four are.
+    upto = np.cumsum(order.totals)
+    ends = [int(np.searchsorted(upto, -(-fifths * n // 5))) for fifths in (1, 4)]
+    return np.flatnonzero(order.codes <= ends[0]), np.flatnonzero(order.codes > ends[1])
 
 
 def find_order(table: TableData, levels: Mapping[str, Levels]) -> OrderColumn | None:
@@ -315,7 +326,8 @@ def find_order(table: TableData, levels: Mapping[str, Levels]) -> OrderColumn | 
         if not (kind.is_integer() or is_date) or one.has_missing:
             continue
         n_distinct = one.n_present
-        rising = np.count_nonzero(one.codes[1:] >= one.codes[:-1]) / (len(one.codes) - 1)
+        n_rising = len(one.codes) - 1 if one.counts_rows else np.count_nonzero(one.codes[1:] >= one.codes[:-1])
+        rising = n_rising / (len(one.codes) - 1)
         if is_date and n_distinct >= FEWEST_INSTANTS and not _BIRTH.search(name.lower()):
             return OrderColumn(name, False, rising, n_distinct, is_date=True)
         if numbered is not None or not kind.is_integer():
@@ -342,7 +354,7 @@ def find_years(table: TableData) -> OrderColumn | None:
 
 def _sorted_by(order: Levels, others: Iterable[Levels]) -> str:
     """The column that the rows are sorted by along an order, if it is no time; "" where there is none."""
-    is_rising = bool((order.codes[1:] >= order.codes[:-1]).all())
+    is_rising = order.counts_rows or bool((order.codes[1:] >= order.codes[:-1]).all())
     along = slice(None) if is_rising else np.argsort(order.codes, kind="stable")
     n = len(order.codes)
     for other in others:
