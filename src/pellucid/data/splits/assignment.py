@@ -346,7 +346,7 @@ def strata_of(by: Levels, together_with: Sequence[Levels], fractions: Sequence[f
         )
     n = int(by.totals[: len(by.values)].sum())
     bins, marks = quantile_bins(by, [*DECILES, *_tail_marks(n, min(part for part in fractions if part))])
-    codes = bins.astype(np.uint32)
+    codes = bins.copy()
     n_cells = int(bins.max(initial=0)) + 1
     for other in together_with:
         if other.n_levels > MOST_VALUES:
@@ -357,8 +357,8 @@ def strata_of(by: Levels, together_with: Sequence[Levels], fractions: Sequence[f
         n_cells *= other.n_levels
         if n_cells > MOST_STRATA:
             raise PellucidError(f"these columns make {n_cells:,} strata", fix="Leave one out")
-        codes *= np.uint32(other.n_levels)
-        codes += other.codes.astype(np.uint32)
+        codes *= np.uint16(other.n_levels)
+        codes += other.codes.astype(np.uint16)
     return _strata(codes, bins, marks, fractions)
 
 
