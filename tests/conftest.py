@@ -1,5 +1,6 @@
 """What every test may lean on: the real command in a real process, and a real browser."""
 
+import gc
 import json
 import os
 import shutil
@@ -53,6 +54,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Modules and tests stay to the end: neither the collector nor a doctor that asks it for tensors walks them again.
+
+    What a test makes is walked as ever.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
