@@ -9,7 +9,8 @@ Training: one pass forward and one back, causal, no dropout, single precision, a
     gpt2       our PreNormBlock with tanh-GELU beside Hugging Face's GPT2Block, which is given torch's own tanh-GELU
                and torch's fused attention (left out where it is not installed)
 
-Before anything is timed, both must give the same numbers with the same weights.
+Before anything is timed, both must give the same numbers with the same weights. Memory is by how much a process of its
+own grows during one pass.
 
 Weights: `attend` as it is, `attend` asked for its weights, and as it is once more, forward alone.
 
@@ -23,15 +24,14 @@ turns' own ratios with its quartiles.
 import argparse
 import gc
 import importlib.util
+import itertools
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -39,6 +39,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import Tensor, nn
 
+from memory import grown_alone, grown_by
 from pellucid.layers.attention import MultiHeadAttention, attend, attention_weights
 from pellucid.layers.blocks import PreNormBlock
 from pellucid.layers.feed_forward import ActivatedFeedForward
@@ -68,6 +69,7 @@ class Row(NamedTuple):
 
     name: str
     seconds: dict[str, list[float]]
+    grown: tuple[int, ...] = ()  # bytes of each arm
 
     def ratios(self, arm: str) -> list[float]:
         ours = next(iter(self.seconds.values()))
@@ -227,17 +229,30 @@ def gpt2(size: Size, stream: Tensor, up: Tensor) -> dict[str, Arm]:
     return contest("gpt2", ours, theirs, gpt2_pairs(ours, theirs), [mine, yours], up)
 
 
+KINDS = {"heads": heads, "block": block, "gpt2": gpt2}
+
+
+def arms_of(kind: str, size: Size) -> dict[str, Arm]:
+    torch.manual_seed(0)
+    stream = torch.randn(size.batch, size.time, size.width, requires_grad=True)
+    return KINDS[kind](size, stream, torch.randn(size.batch, size.time, size.width))
+
+
+def prepare_arm(kind: str, size: Size, arm: str) -> Arm:
+    """For a process that does nothing else."""
+    torch.set_num_threads(1)
+    return arms_of(kind, size)[arm]
+
+
 def training(turns: int) -> list[Row]:
-    kinds = {"heads": heads, "block": block, "gpt2": gpt2}
+    kinds = list(KINDS)
     if importlib.util.find_spec("transformers") is None:
         print("Hugging Face's transformers are not installed: the arm gpt2 is left out", file=sys.stderr)
-        del kinds["gpt2"]
+        kinds.remove("gpt2")
     rows = []
-    for size in SIZES:
-        torch.manual_seed(0)
-        stream = torch.randn(size.batch, size.time, size.width, requires_grad=True)
-        up = torch.randn(size.batch, size.time, size.width)
-        rows += [Row(f"{name}: {size}", taken_in_turns(arms(size, stream, up), turns)) for name, arms in kinds.items()]
+    for size, kind in itertools.product(SIZES, kinds):
+        spent = taken_in_turns(arms_of(kind, size), turns)
+        rows.append(Row(f"{kind}: {size}", spent, tuple(grown_alone(prepare_arm, kind, size, arm) for arm in spent)))
     return rows
 
 
@@ -262,15 +277,6 @@ def asking(turns: int) -> list[Row]:
     return rows
 
 
-def most_held() -> int:
-    """The most bytes that this process ever held."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Linux hands the number that getrusage gives on to children, so theirs would begin at their parent's.
-        return next(int(line.split()[1]) * 1024 for line in status.read_text().splitlines() if "VmHWM" in line)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS, in bytes
-
-
 def one_point(way: str, length: int, turns: int) -> dict[str, float]:
     """In a process of its own: the median of its seconds, and by how many bytes the most it ever held has grown."""
     inputs = three(1, N_HEADS, length, HEAD_WIDTH)
@@ -282,9 +288,7 @@ def one_point(way: str, length: int, turns: int) -> dict[str, float]:
         torch.autograd.backward(mixed, above)
 
     passed(small, up[:, :, :8])  # what is loaded only once
-    before = most_held()
-    passed(inputs, up)
-    grown = most_held() - before
+    grown = grown_by(lambda: passed(inputs, up))
     calls = max(1, round(ENOUGH / seconds(lambda: passed(inputs, up), 1)))
     spent = [seconds(lambda: passed(inputs, up), calls) for _ in range(turns)]
     return {"seconds": statistics.median(spent), "bytes": grown}
@@ -313,6 +317,8 @@ def shown(row: Row) -> str:
         if number:
             low, middle, high = statistics.quantiles(row.ratios(arm), n=4)
             line += f"   {middle:.2f}× the first ({low:.2f}–{high:.2f})"
+        if row.grown:
+            line += f"   {row.grown[number] / 2**20:.1f} MB"
         lines.append(line)
     return "\n".join(lines)
 

@@ -6,7 +6,8 @@ It runs the benchmarks beside this file one after another, each with --json, and
 one file each. With --kept, what is there is not measured again, so that a run that was stopped goes on. About an hour.
 
 A ratio is theirs over ours, so that above 1 ours is faster: the median, and in brackets the lowest and the highest of
-the turns' own ratios. Where 1 lies between those two, neither is called faster.
+the turns' own ratios. Where 1 lies between those two, neither is called faster. A benchmark that fails is named and
+left out.
 """
 
 import argparse
@@ -39,8 +40,9 @@ class Row(NamedTuple):
     theirs: str
     ours: str
     ratios: list[float]  # of each turn: theirs over ours
-    memory: str = ""  # theirs and ours, where it was measured
+    memory: tuple[int, int] | None = None  # bytes, theirs and ours; None: not measured
     ratio: float | None = None  # where it is not the median of the turns'
+    clock: str = "CPU"  # or wall
 
     @property
     def middle(self) -> float:
@@ -56,6 +58,10 @@ class Row(NamedTuple):
     @property
     def spread(self) -> str:
         return f"{times(self.middle)}× [{times(min(self.ratios))}..{times(max(self.ratios))}]"
+
+    @property
+    def holds(self) -> str:
+        return "{} and {} MB".format(*map(megabytes, self.memory)) if self.memory else ""
 
 
 class Own(NamedTuple):
@@ -83,25 +89,46 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
-def beside(task: str, peer: str, theirs: Sequence[float], ours: Sequence[float], memory: str = "") -> Row:
+def megabytes(n_bytes: int) -> str:
+    """Below ten with one digit after the point.
+
+    >>> megabytes(1_234_567_890), megabytes(2_340_000)
+    ('1,235', '2.3')
+    """
+    return f"{n_bytes / 1e6:,.0f}" if n_bytes >= 10e6 else f"{n_bytes / 1e6:.1f}"
+
+
+def beside(
+    task: str,
+    peer: str,
+    theirs: Sequence[float],
+    ours: Sequence[float],
+    memory: tuple[int, int] | None = None,
+    clock: str = "CPU",
+) -> Row:
     """A row of seconds, turn by turn."""
     ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
-    return Row(task, peer, duration(statistics.median(theirs)), duration(statistics.median(ours)), ratios, memory)
+    slow, fast = (duration(statistics.median(seconds)) for seconds in (theirs, ours))
+    return Row(task, peer, slow, fast, ratios, memory, clock=clock)
 
 
 def scalar_rows(found: Any) -> Iterator[Row]:
     cpu = {name: [step[1] for step in arm["steps"]] for name, arm in found["arms"].items()}
-    peers = ("micrograd", "micrograd, collector off")
-    for peer in peers:
-        yield beside("scalar engine, a step of the moons demo", peer, cpu[peer], cpu["pellucid, micrograd's nn code"])
-    for peer in peers:
-        yield beside("the same step, replayed", peer, cpu[peer], cpu["pellucid, replayed"])
+    tasks = {
+        "scalar engine, a step of the moons demo": "pellucid, micrograd's nn code",
+        "scalar engine, the same step replayed": "pellucid, replayed",
+    }
+    for task, ours in tasks.items():
+        for peer in ("micrograd", "micrograd, collector off"):
+            memory = (found["arms"][peer]["grown"], found["arms"][ours]["grown"])
+            yield beside(task, peer, cpu[peer], cpu[ours], memory)
 
 
 def counting_rows(found: Any) -> Iterator[Row]:
     for row in found:
-        for verb, peer, ours in (("fit", row["peer_fit"], row["fit"]), ("score", row["peer_score"], row["score"])):
-            yield beside(f"{verb} {row['order']}-grams, {row['data']}", "nltk.lm", peer, ours)
+        memory = zip(row["peer_grown"], row["grown"], strict=True)
+        for verb, held in zip(("fit", "score"), memory, strict=True):
+            yield beside(f"{verb} {row['order']}-grams, {row['data']}", "nltk.lm", row[f"peer_{verb}"], row[verb], held)
 
 
 def split_rows(found: Any) -> Iterator[Row]:
@@ -109,10 +136,9 @@ def split_rows(found: Any) -> Iterator[Row]:
         *peers, ours, _ = arms
         for peer in peers:
             theirs, own = ([run["seconds"] for run in arms[arm]] for arm in (peer, ours))
-            peaks = [max(run["peak_mb"] for run in arms[arm]) for arm in (peer, ours)]
-            task = f"split {found['rows']:,} rows, {file_format}, by the clock"
+            memory = (max(run["grown"] for run in arms[peer]), max(run["grown"] for run in arms[ours]))
             name = peer if "pandas" in peer else "pandas + scikit-learn, strata as numbers"
-            yield beside(task, name, theirs, own, memory=f"{peaks[0]:,.0f} and {peaks[1]:,.0f} MB")
+            yield beside(f"split {found['rows']:,} rows, {file_format}", name, theirs, own, memory, clock="wall")
 
 
 def training_rows(found: Any) -> Iterator[Row]:
@@ -121,10 +147,11 @@ def training_rows(found: Any) -> Iterator[Row]:
         theirs, ours = arms["theirs"], arms["ours"]
         best = min(theirs, key=lambda point: point["dev"])
         peer = {"names": "makemore's recipe", "shakespeare": "nanoGPT's recipe"}[name]
-        task = f"train on {name} to {best['dev']:.4f}"
+        task = f"train on {name} to {best['dev']:.4f} nats"
+        memory = (arms["grown"]["theirs"], arms["grown"]["ours"])
         equal = next((point for point in ours if point["dev"] <= best["dev"]), None)
         if equal is None:
-            yield Row(task, peer, duration(best["seconds"]), "not reached", [0.0])
+            yield Row(task, peer, duration(best["seconds"]), "not reached", [0.0], memory)
             continue
         each = [
             [(b["seconds"] - a["seconds"]) / (b["step"] - a["step"]) for a, b in itertools.pairwise([START, *arm])]
@@ -132,7 +159,7 @@ def training_rows(found: Any) -> Iterator[Row]:
         ]
         ratios = [a * best["step"] / (b * equal["step"]) for a, b in zip(*each, strict=True)]
         whole = best["seconds"] / equal["seconds"]
-        yield Row(task, peer, duration(best["seconds"]), duration(equal["seconds"]), ratios, ratio=whole)
+        yield Row(task, peer, duration(best["seconds"]), duration(equal["seconds"]), ratios, memory, ratio=whole)
 
 
 START = {"step": 0, "seconds": 0.0}
@@ -141,52 +168,76 @@ START = {"step": 0, "seconds": 0.0}
 def generation_rows(found: Any) -> Iterator[Row]:
     names = {"uncached": "without a cache", "peer": "Hugging Face generate"}
     for row in found:
-        for arm, seconds in row["seconds"].items():
-            if arm in names:
-                yield beside(f"generate, {row['name']}", names[arm], seconds, row["seconds"]["ours"])
+        seconds, grown = row["seconds"], row["grown"]
+        for arm in filter(seconds.get, names):
+            memory = (grown[arm], grown["ours"])
+            yield beside(f"generate, {row['name']}", names[arm], seconds[arm], seconds["ours"], memory)
 
 
 def serve_rows(found: Any) -> Iterator[Row]:
     for n_clients, arms in found.items():
-        rates = {arm: [turn["n_tokens"] / turn["cpu_seconds"] for turn in turns] for arm, turns in arms.items()}
-        for arm, theirs in rates.items():
-            if arm != "ours":
-                ratios = [a / b for a, b in zip(rates["ours"], theirs, strict=True)]
-                slow, fast = (f"{statistics.median(each):,.0f} tokens/s" for each in (theirs, rates["ours"]))
-                yield Row(f"serve {n_clients} client{'s' * (n_clients != '1')}", arm, slow, fast, ratios)
+        if "peer" in arms:
+            rates = [served_rates(arms[arm]) for arm in ("peer", "ours")]
+            ratios = [ours / theirs for theirs, ours in zip(*rates, strict=True)]
+            slow, fast = (f"{statistics.median(each):,.0f} tokens/s" for each in rates)
+            memory = (arms["peer"][-1]["held"], arms["ours"][-1]["held"])
+            task = f"serve {n_clients} client{'s' * (n_clients != '1')}"
+            yield Row(task, "Hugging Face generate", slow, fast, ratios, memory)
+
+
+def serve_figures(found: Any) -> Iterator[Own]:
+    n_clients, arms = list(found.items())[-1]
+    ratios = [a / b for a, b in zip(*(served_rates(arms[arm]) for arm in ("ours", "one by one")), strict=True)]
+    yield Own(f"`serve`, {n_clients} clients in one batch beside `--batch 1`, CPU of the server", faster_by(ratios))
+
+
+def served_rates(turns: Any) -> list[float]:
+    """Tokens of a CPU second, by turn."""
+    return [turn["n_tokens"] / turn["cpu_seconds"] for turn in turns]
+
+
+LAYERS = {
+    "heads": ("attention heads", "torch MultiheadAttention"),
+    "block": ("transformer block", "torch TransformerEncoderLayer"),
+    "gpt2": ("transformer block", "Hugging Face GPT2Block"),
+}
 
 
 def attention_rows(found: Any) -> Iterator[Row]:
     for row in found["training"]:
-        ours, *others = row["seconds"]
-        for arm in others:
-            yield beside("forward and back", row["name"], row["seconds"][arm], row["seconds"][ours])
+        kind, _, size = row["name"].partition(": ")
+        task, peer = LAYERS[kind]
+        ours, theirs = row["seconds"].values()
+        yield beside(f"{task}, forward and back, {size}", peer, theirs, ours, memory=tuple(reversed(row["grown"])))
     longest = found["lengths"][-1]
     (fused, written), (few, many) = longest["seconds"], longest["grown"]
-    yield Row(
-        f"attention over {longest['length']:,} tokens",
-        "written out",
-        duration(written),
-        duration(fused),
-        [written / fused],
-        f"{many / 1e6:,.0f} and {few / 1e6:,.0f} MB",
-    )
+    task = f"attention over {longest['length']:,} tokens, forward and back"
+    yield beside(task, "written out", [written], [fused], (many, few))
 
 
 def overhead_figures(found: Any) -> Iterator[Own]:
     for one in found:
-        low, middle, high = one["low"], one["median"], one["high"]
-        yield Own(one["what"], f"{middle:.1f} {one['unit']} [{low:.1f}..{high:.1f}]")
+        low, middle, high = (f"{one[name]:.{one['digits']}f}" for name in ("low", "median", "high"))
+        yield Own(one["what"], f"{middle} {one['unit']}" + f" [{low}..{high}]" * (low != high))
 
 
 def scaling_figures(found: Any) -> Iterator[Own]:
-    for name, says in (("threads", "two threads"), ("strong", "two processes")):
-        yield Own(
-            f"{says} beside one, {found['parameters']:,} parameters",
-            f"{found['arms'][name]['times_one']:.2f} × as fast",
-        )
+    tasks = {
+        "threads": "two threads beside one",
+        "strong": "two processes beside one, sharing its batch",
+        "weak": "two processes beside one, each with a whole batch",
+    }
+    for name, says in tasks.items():
+        what = f"`train`, {found['parameters']:,} parameters, {says}: tokens/s by the clock"
+        yield Own(what, faster_by(found["arms"][name]["ratios"]))
     if "compare" in found:
-        yield Own("`compare` with two workers beside one", f"{found['compare']['ratio']:.2f} × as fast")
+        yield Own("`compare` with two workers beside one, by the clock", faster_by([found["compare"]["ratio"]]))
+
+
+def faster_by(ratios: Sequence[float]) -> str:
+    """The median and, of several, the lowest and the highest."""
+    spread = f" [{times(min(ratios))}..{times(max(ratios))}]" if len(ratios) > 1 else ""
+    return f"{times(statistics.median(ratios))}×{spread}"
 
 
 class Part(NamedTuple):
@@ -201,26 +252,29 @@ class Part(NamedTuple):
 PARTS = (
     Part("training", ("--json",), training_rows),
     Part("generation", ("--json",), generation_rows),
-    Part("serve", ("--json",), serve_rows),
+    Part("serve", ("--json",), serve_rows, serve_figures),
     Part("scalar", ("--json",), scalar_rows),
     Part("counting", ("--json", "--turns", "3"), counting_rows),
     Part("split", ("--json", "--rounds", "3"), split_rows),
     Part("attention", ("--json",), attention_rows),
-    Part("overhead", ("--json",), figures=overhead_figures),
+    Part("overhead", ("--json", "--demo"), figures=overhead_figures),
     Part("scaling", ("--json",), figures=scaling_figures),
     Part("growth", ("--json", "--write", str(PICTURE))),
 )
 
 
 def measure(part: Part, is_kept: bool) -> Any:
-    """What the benchmark prints, with when it was measured; or what it printed before."""
+    """What the benchmark prints, with when it was measured, or what it printed before; None where it fails."""
     path = KEPT / f"{part.name}.json"
     if is_kept and path.exists():
         return json.loads(path.read_text())
     print(f"{part.name} …", end=" ", flush=True, file=sys.stderr)
     began = time.perf_counter()
     words = [sys.executable, str(Path(__file__).parent / f"{part.name}.py"), *part.options]
-    run = subprocess.run(words, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    run = subprocess.run(words, stdout=subprocess.PIPE, encoding="utf-8", check=False)
+    if run.returncode:
+        print(f"{part.name} ended with {run.returncode} and is left out", file=sys.stderr)
+        return None
     print(f"{time.perf_counter() - began:.0f} s", file=sys.stderr)
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     found = {"date": day, "found": json.loads(run.stdout.splitlines()[-1])}
@@ -239,16 +293,24 @@ def machine() -> str:
 
 
 def peers_table(rows: Sequence[Row]) -> list[str]:
-    head = ["| task | peer | theirs | ours | theirs / ours | faster | memory |", "|---|---|---|---|---|---|---|"]
-    return head + [
-        f"| {row.task} | {row.peer} | {row.theirs} | {row.ours} | {row.spread} | {row.faster} | {row.memory} |"
-        for row in rows
-    ]
+    head = ("task", "peer", "clock", "theirs", "ours", "theirs / ours", "faster", "memory, theirs and ours")
+    cells = [(one.task, one.peer, one.clock, one.theirs, one.ours, one.spread, one.faster, one.holds) for one in rows]
+    return [f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *cells)]
 
 
-def page(rows: Sequence[Row], own: Sequence[Own], curves: dict[str, list[growth.Point]], dates: set[str]) -> str:
+def page(
+    rows: Sequence[Row],
+    own: Sequence[Own],
+    curves: dict[str, list[growth.Point]],
+    dates: set[str],
+    failed: Sequence[str] = (),
+) -> str:
     slower = [row for row in rows if row.faster != "ours"]
     behind = "; ".join(f"{row.task} beside {row.peer} ({row.spread})" for row in slower) or "nowhere in this table"
+    larger = [row for row in rows if row.memory and row.memory[1] > row.memory[0]]
+    holding = "; ".join(f"{row.task} beside {row.peer} ({row.holds})" for row in larger) or "nowhere in this table"
+    missing = f"\nNot measured, because it ended with an error: {', '.join(failed)}.\n" if failed else ""
+    alone = ", ".join(f"`{part.name}.py`" for part in PARTS)
     figures = "\n".join(f"| {one.what} | {one.figure} |" for one in own)
     return f"""# How fast it is
 
@@ -256,15 +318,23 @@ Written by `python benchmarks/beside_peers.py --write docs/performance.md`, whic
 {" and ".join(sorted(dates))}: {machine()}.
 
 All arms of a row ran in the same minutes on the same machine and took turns. A ratio above 1 means that ours is faster;
-in brackets stand the lowest and the highest of the turns. The clock is the CPU time of one thread unless the row says
-otherwise. "Recipe" means that the peer's way of training (network, optimizer, rates, batches, steps) is run by our
-code, so that the recipes are compared and not the two programs. Ratios last; seconds belong to this machine.
-
+in brackets stand the lowest and the highest of the turns, and where these are on both sides of 1 the two are called
+level. CPU is the processor's time of one thread, of a server that of its process; wall is time by the clock. Memory is
+by how much the most that a process of its own held has grown while it worked, over what it held with its libraries
+loaded and its inputs made; of a server it is all that it held. "Recipe" means that the peer's way of training (network,
+optimizer, rates, batches, steps) is run by our code, so that the recipes are compared and not the two programs. Ratios
+last; seconds belong to this machine. Each part can be run alone, says how it measures and tells more than stands here:
+{alone} in `benchmarks/`.
+{missing}
 {chr(10).join(peers_table(rows))}
 
 **Where a peer is as fast or faster:** {behind}.
 
+**Where ours holds more memory:** {holding}.
+
 ## Ours alone
+
+By the clock, unless a row says that it is time of the processor.
 
 | what | measured |
 |---|---|
@@ -296,25 +366,30 @@ def main() -> None:
     names = asked.only.split(",") if asked.only else [part.name for part in PARTS]
     rows: list[Row] = []
     own: list[Own] = []
-    dates, curves = set(), {}
+    dates, curves, failed = set(), {}, []
     for part in PARTS:
         if part.name not in names:
             continue
         kept = measure(part, asked.kept)
+        if kept is None:
+            failed.append(part.name)
+            continue
         dates.add(kept["date"])
         if part.rows:
             rows += part.rows(kept["found"])
-        elif part.figures:
+        if part.figures:
             own += part.figures(kept["found"])
-        else:
+        if part.name == "growth":
             curves = {name: [growth.Point(*point) for point in points] for name, points in kept["found"].items()}
     if asked.write:
-        asked.write.write_text(page(rows, own, curves, dates), encoding="utf-8")
+        asked.write.write_text(page(rows, own, curves, dates, failed), encoding="utf-8")
     print(machine())
     print("\n".join(peers_table(rows)))
     for one in own:
         print(f"{one.what}: {one.figure}")
     print("\n".join(growth.table(curves)))
+    if failed:
+        sys.exit(f"not measured: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

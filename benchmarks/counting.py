@@ -9,6 +9,8 @@ count and every log-probability of one is compared with the other's.
 
 The clock is the CPU time of one thread; the arms take turns. On a list nltk scores a sample of the tokens, and its
 time is scaled to all of them: a scored token costs it the same wherever it stands.
+
+Memory is by how much a process of its own grows while a model is fitted, and while it is fitted and then scores.
 """
 
 import argparse
@@ -28,6 +30,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
+from memory import alone, most_held, start_over
 from pellucid.data import Characters, ListData, TextData, open_data
 from pellucid.data.prepare import Corpus, encode_list, encode_text
 from pellucid.models.counting.ngram import AddS, NGram, NGramConfig
@@ -47,7 +50,7 @@ class Task(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What one order took: seconds of every turn."""
+    """What one order took: seconds of every turn, and bytes."""
 
     data: str
     order: int
@@ -56,6 +59,8 @@ class Row(NamedTuple):
     fit: list[float]
     peer_score: list[float]
     score: list[float]
+    peer_grown: tuple[int, int]  # fitting, and scoring with what was fitted
+    grown: tuple[int, int]
 
 
 def task(source: str) -> Task:
@@ -119,8 +124,28 @@ def asked_of_peer(job: Task, order: int) -> list[tuple[str, tuple[str, ...]]]:
     return found[:MOST_SCORED]
 
 
-def measured(job: Task, order: int, n_turns: int) -> Row:
-    """Check that both say the same, then time them in turns."""
+def held_by(source: str, order: int, is_peer: bool) -> tuple[int, int]:
+    """Bytes by which this process grows while a model is fitted, and until it has scored; for a process of its own."""
+    job = task(source)
+    if not is_peer:
+        config = NGramConfig(len(job.symbols), order, AddS(0.0))
+        before = start_over()
+        ours = NGram.fit(job.corpus, config)
+        fitted = most_held() - before
+        ours.of_each(job.corpus.tokens)
+        return fitted, most_held() - before
+    grams, asked = peer_grams(job, order), asked_of_peer(job, order)
+    fit_peer([], order, job.symbols)  # loads nltk, with all that it loads
+    before = start_over()
+    peer = fit_peer(grams, order, job.symbols)
+    fitted = most_held() - before
+    for token, context in asked:
+        peer.logscore(token, context)
+    return fitted, most_held() - before
+
+
+def measured(source: str, job: Task, order: int, n_turns: int) -> Row:
+    """Check that both say the same, time them in turns, then see what each holds."""
     tokens, letters = job.corpus.tokens, job.symbols
     config = NGramConfig(len(letters), order, AddS(0.0))
     grams = peer_grams(job, order)
@@ -131,14 +156,15 @@ def measured(job: Task, order: int, n_turns: int) -> Row:
     gap = float(np.abs(theirs - ours.of_each(tokens)[: len(asked)]).max())
     if not gap < 1e-9:
         sys.exit(f"{job.name}, n = {order}: log-probabilities differ by {gap:g}; nothing was timed")
-    row = Row(job.name, order, len(tokens) - 1, [], [], [], [])
+    row = Row(job.name, order, len(tokens) - 1, [], [], [], [], (0, 0), (0, 0))
     scale = row.n_tokens / len(asked)
     for _ in range(n_turns):
         row.peer_fit.append(seconds(lambda: fit_peer(grams, order, letters)))
         row.fit.append(several(lambda: NGram.fit(job.corpus, config)))
         row.peer_score.append(scale * seconds(lambda: [peer.logscore(token, context) for token, context in asked]))
         row.score.append(several(lambda: ours.of_each(tokens)))
-    return row
+    peer_held, held = (alone(held_by, source, order, is_peer) for is_peer in (True, False))
+    return row._replace(peer_grown=peer_held, grown=held)
 
 
 def several(action: Callable[[], object], n: int = 5) -> float:
@@ -193,16 +219,19 @@ def main() -> None:
     rows = []
     for source in sources:
         job = task(source)
-        rows += [measured(job, int(order), asked.turns) for order in asked.orders.split(",")]
+        rows += [measured(source, job, int(order), asked.turns) for order in asked.orders.split(",")]
     if asked.json:
         print(json.dumps([row._asdict() for row in rows]))
         return
     print(f"nltk.lm and pellucid, maximum likelihood, CPU time, median [lowest..highest] of {asked.turns} turns")
-    print(f"{'data':16}{'n':>2}{'tokens':>11}   {'nltk s':>20}   {'ours ms':>22}   times faster")
+    print(f"{'data':16}{'n':>2}{'tokens':>11}   {'nltk s':>20}   {'ours ms':>22}   times faster, memory of both")
     for row in rows:
-        for noun, peer, ours in (("fit", row.peer_fit, row.fit), ("score", row.peer_score, row.score)):
+        for place, (noun, peer, ours) in enumerate(
+            (("fit", row.peer_fit, row.fit), ("score", row.peer_score, row.score))
+        ):
+            held = f"{row.peer_grown[place] / 1e6:,.0f} and {row.grown[place] / 1e6:,.0f} MB"
             label = f"{row.data:16}{row.order:>2}{row.n_tokens:>11,}"
-            print(f"{label}   {spread(peer, 1):>20}   {spread(ours, 1e3):>22}   {noun} {ratio(peer, ours)}")
+            print(f"{label}   {spread(peer, 1):>20}   {spread(ours, 1e3):>22}   {noun} {ratio(peer, ours)}   {held}")
     print("every count and every log-probability compared: equal, to 1e-9")
 
 

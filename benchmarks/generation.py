@@ -17,7 +17,8 @@ Then 1,000 names, 200,000 parameters, context 16, and whether the data have each
 every row at its boundary and looks into a set; makemore's way runs the whole batch to the longest length without a
 cache and looks into a list.
 
-Every arm has its network ready before the clock runs, as a program has that draws more than once. Before anything is
+Every arm has its network ready before the clock runs, as a program has that draws more than once. Memory is by how much
+a process of its own grows while an arm makes a network and draws, after it has done so with another. Before anything is
 timed, ours, double and uncached must choose the same tokens. The clock is the CPU time of one thread; the arms take
 turns; shown are medians, and of each ratio the median of the turns' own ratios with the lowest and highest. In the
 batch of 64 the uncached arm runs every 16th position, and its time is scaled to all of them: what a position costs
@@ -26,6 +27,7 @@ grows evenly with its number.
 
 import argparse
 import gc
+import importlib.util
 import json
 import os
 import statistics
@@ -41,6 +43,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import Tensor
 
+from memory import Action, grown_alone
 from pellucid.data import ListData, open_data
 from pellucid.data.prepare.tokens import split_sequences
 from pellucid.decoding.sampling import Reading, draw_tokens
@@ -58,16 +61,19 @@ EVERY = {1: 1, 64: 16}  # positions of the uncached arm that are run
 N_NAMES = 1000
 
 Arm = Callable[[], object]
+Make = Callable[[], Arm]  # with a network of its own
 Way = Callable[[SequenceModel], Reading]
 OURS = ("ours", "single", "double", "torch")
+COMPARED = ("ours", "uncached", "peer")
 
 
 class Row(NamedTuple):
-    """CPU seconds of every turn, for each arm."""
+    """CPU seconds of every turn for each arm, and bytes of those that are compared."""
 
     name: str
     n_tokens: int
     seconds: dict[str, list[float]]
+    grown: dict[str, int]
 
     def ratios(self, arm: str, of: str = "ours") -> list[float]:
         return [other / own for other, own in zip(self.seconds[arm], self.seconds[of], strict=True)]
@@ -148,12 +154,10 @@ def uncached(model: SequenceModel, batch: int, n_tokens: int, every: int = 1) ->
     return tokens
 
 
-def peer_of(batch: int) -> Arm | None:
-    """Hugging Face's `generate` on a GPT-2 of the same size, or None."""
-    try:
-        from transformers import GPT2Config, GPT2LMHeadModel
-    except ImportError:
-        return None
+def peer_of(batch: int) -> Arm:
+    """Hugging Face's `generate` on a GPT-2 of the same size."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=VOCAB, n_positions=CONTEXT, n_embd=WIDTH, n_layer=DEPTH, n_head=HEADS, bos_token_id=0, eos_token_id=0
@@ -179,25 +183,51 @@ def peer_of(batch: int) -> Arm | None:
     return generate
 
 
+def single(config: TransformerConfig) -> SequenceModel:
+    return lively(Transformer(config))
+
+
+def double(config: TransformerConfig) -> SequenceModel:
+    return single(config).double()
+
+
+def batch_arms(batch: int) -> dict[str, Make]:
+    config = TransformerConfig(VOCAB, CONTEXT, WIDTH, DEPTH, HEADS)
+    arms: dict[str, Make] = {
+        "ours": lambda: partial(cached, SingleReading(double(config)), batch),
+        "single": lambda: partial(cached, NeuralReading(single(config)), batch),
+        "double": lambda: partial(cached, NeuralReading(double(config)), batch),
+        "torch": lambda: in_torch(partial(cached, NeuralReading(single(config)), batch)),
+        "uncached": lambda: partial(uncached, single(config), batch, N_TOKENS, EVERY[batch]),
+        "peer": lambda: peer_of(batch),
+    }
+    if importlib.util.find_spec("transformers") is None:
+        print("Hugging Face's transformers are not installed: the peer is left out", file=sys.stderr)
+        del arms["peer"]
+    return arms
+
+
 def generation(turns: int) -> list[Row]:
-    model = lively(Transformer(TransformerConfig(VOCAB, CONTEXT, WIDTH, DEPTH, HEADS)))
-    double = lively(Transformer(TransformerConfig(VOCAB, CONTEXT, WIDTH, DEPTH, HEADS))).double()
-    require_same(double)
+    require_same(double(TransformerConfig(VOCAB, CONTEXT, WIDTH, DEPTH, HEADS)))
     rows = []
     for batch in BATCHES:
-        arms: dict[str, Arm] = {
-            "ours": partial(cached, SingleReading(double), batch),
-            "single": partial(cached, NeuralReading(model), batch),
-            "double": partial(cached, NeuralReading(double), batch),
-            "torch": in_torch(partial(cached, NeuralReading(model), batch)),
-            "uncached": partial(uncached, model, batch, N_TOKENS, EVERY[batch]),
-        }
-        peer = peer_of(batch)
-        if peer:
-            arms["peer"] = peer
+        arms = batch_arms(batch)
         scale = {"uncached": N_TOKENS / len(range(0, N_TOKENS, EVERY[batch]))}
-        rows.append(Row(f"batch {batch}", batch * N_TOKENS, taken_in_turns(arms, turns, scale)))
+        spent = taken_in_turns({name: make() for name, make in arms.items()}, turns, scale)
+        rows.append(Row(f"batch {batch}", batch * N_TOKENS, spent, memory_of(arms, batch)))
     return rows
+
+
+def memory_of(arms: dict[str, Make], batch: int | None) -> dict[str, int]:
+    """Bytes of the arms that are compared, each in a process of its own."""
+    return {name: grown_alone(prepare_arm, batch, name) for name in COMPARED if name in arms}
+
+
+def prepare_arm(batch: int | None, name: str) -> Action:
+    """To make a network and draw, for a process that does nothing else. batch: None for the names."""
+    torch.set_num_threads(1)
+    make = (name_arms() if batch is None else batch_arms(batch))[name]
+    return lambda: make()()
 
 
 def require_same(model: SequenceModel) -> None:
@@ -211,30 +241,34 @@ def require_same(model: SequenceModel) -> None:
         sys.exit("single precision, double and uncached reading chose different tokens; nothing was timed")
 
 
-def names(turns: int) -> Row:
+def name_arms() -> dict[str, Make]:
     data = open_data("names")
     assert isinstance(data, ListData)
     items = split_sequences(data).train_items
-    model = lively(Transformer(TransformerConfig.of_size("medium", 27, 16)))
-    double = lively(Transformer(TransformerConfig.of_size("medium", 27, 16))).double()
+    config = TransformerConfig.of_size("medium", 27, 16)
     known = set(items)
 
     def ours(reading: Reading) -> int:
         drawn = draw_tokens(reading, n_samples=N_NAMES, longest=15, start=[0], stop=0)
         return sum(_text(sample.tokens) in known for sample in drawn)
 
-    def usual() -> int:
+    def usual(model: SequenceModel) -> int:
         tokens = uncached(model, N_NAMES, 15)[:, 1:].tolist()
         return sum(_text(row[: row.index(0)] if 0 in row else row) in items for row in tokens)
 
-    arms: dict[str, Arm] = {
-        "ours": partial(ours, SingleReading(double)),
-        "single": partial(ours, NeuralReading(model)),
-        "double": partial(ours, NeuralReading(double)),
-        "torch": in_torch(partial(ours, NeuralReading(model))),
-        "uncached": usual,
+    return {
+        "ours": lambda: partial(ours, SingleReading(double(config))),
+        "single": lambda: partial(ours, NeuralReading(single(config))),
+        "double": lambda: partial(ours, NeuralReading(double(config))),
+        "torch": lambda: in_torch(partial(ours, NeuralReading(single(config)))),
+        "uncached": lambda: partial(usual, single(config)),
     }
-    return Row(f"{N_NAMES:,} names", N_NAMES, taken_in_turns(arms, turns, {}))
+
+
+def names(turns: int) -> Row:
+    arms = name_arms()
+    spent = taken_in_turns({name: make() for name, make in arms.items()}, turns, {})
+    return Row(f"{N_NAMES:,} names", N_NAMES, spent, memory_of(arms, None))
 
 
 def _text(tokens: Any) -> str:
@@ -249,6 +283,7 @@ def shown(rows: list[Row]) -> str:
         for arm, spent in row.seconds.items():
             middle = statistics.median(spent)
             line = f"  {arm:9} {middle:8.3f} s  {row.n_tokens / middle:9,.0f} {unit}/s"
+            line += f"  {row.grown[arm] / 1e6:6,.1f} MB" if arm in row.grown else ""
             if arm not in OURS:
                 ratios = row.ratios(arm)
                 line += f"   ours is {statistics.median(ratios):.1f}× ({min(ratios):.1f}–{max(ratios):.1f})"

@@ -31,9 +31,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", POLARS_MAX_THRE
 
 import numpy as np
 
-from attention import most_held
-
-Action = Callable[[], object]
+from memory import Action, grown_by
 
 
 class Point(NamedTuple):
@@ -157,9 +155,7 @@ CURVES = (
 def one_point(curve: Curve, size: int, turns: int) -> Point:
     """In a process of its own. The first call loads what is loaded once, so its memory counts and its time does not."""
     size, action = curve.prepare(size)
-    before = most_held()
-    action()
-    grown = most_held() - before
+    grown = grown_by(action)
     spent = []
     for _ in range(turns):
         began = time.process_time()

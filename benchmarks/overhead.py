@@ -1,11 +1,12 @@
 """What a short run costs beside its steps, and how long its first screen takes, from the start of the process.
 
-    python benchmarks/overhead.py [DATA ...] [--rounds 5] [--steps 200 | --minutes 0.7] [--json]
+    python benchmarks/overhead.py [DATA ...] [--rounds 5] [--steps 200 | --minutes 0.7] [--demo] [--json]
 
 Each round is `pellucid train DATA`, names unless others are given, in a process and a folder of its own. The first
 screen is there when the plan is printed; everything but the steps is all from start to end but what the training loop
 itself took, by the clock and by the time of the processor. One thread, so that the two can be compared, unless minutes
-are asked for, in which the plan chooses; the median counts. A first start, which is not timed, leaves Python's compiled
+are asked for, in which the plan chooses; the median counts. With --demo also what `make demo` runs, once, and how far
+ahead of counting it says it ends. A first start, which is not timed, leaves Python's compiled
 files behind, as that of any installed program does.
 """
 
@@ -24,15 +25,17 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 
 class Measured(NamedTuple):
-    """What is measured of a run, and its unit."""
+    """What is measured of a run, its unit and the digits after the point."""
 
     what: str
     unit: str = "s"
+    digits: int = 1
 
 
 MEASURED = (
@@ -42,9 +45,10 @@ MEASURED = (
     Measured("the steps"),
     Measured("the steps, of the processor"),
     Measured("all of it"),
-    Measured("peak memory", "MB"),
+    Measured("peak memory", "MB", 0),
 )
 WARMING = ("train", "names", "--steps", "2", "--threads", "1")
+DEMO = ("train", "--minutes", "0.7")
 
 
 def train_and_tell(words: Sequence[str]) -> None:
@@ -136,9 +140,30 @@ def measure_run(words: Sequence[str]) -> tuple[float, ...]:
 def figures(name: str, runs: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
     """Lowest, median and highest of each thing that was measured, as `beside_peers.py` reads them."""
     found = []
-    for (what, unit), seen in zip(MEASURED, zip(*runs, strict=True), strict=True):
+    for (what, unit, digits), seen in zip(MEASURED, zip(*runs, strict=True), strict=True):
         spread = {"low": min(seen), "median": statistics.median(seen), "high": max(seen)}
-        found.append({"what": f"`train {name}`: {what}", "unit": unit, **spread})
+        found.append({"what": f"`pellucid train {name}`: {what}", "unit": unit, "digits": digits, **spread})
+    return found
+
+
+def demo_figures() -> list[dict[str, Any]]:
+    """What `make demo` runs where pellucid is installed: from start to end, and what its network earns."""
+    from pellucid.runs import open_run
+
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        run = subprocess.run([sys.executable, "-m", "pellucid", *DEMO], cwd=folder, capture_output=True, check=False)
+        seconds = time.perf_counter() - began
+        if run.returncode:
+            raise SystemExit(f"what `make demo` runs ended with {run.returncode}: {run.stderr.decode()}")
+        (path,) = Path(folder, "runs").iterdir()
+        gains = [gain for rung in open_run(path).result.ladder.rungs for gain in rung.gains]
+    name = f"`make demo` once installed (`pellucid {' '.join(DEMO)}`): all of it"
+    found = [{"what": name, "unit": "s", "digits": 1, "low": seconds, "median": seconds, "high": seconds}]
+    for gain in gains:
+        spread = {"low": gain.low, "median": gain.mean, "high": gain.high}
+        what = f"`make demo`: ahead of counting on {gain.side}, with its 95 % interval"
+        found.append({"what": what, "unit": "nats a token", "digits": 4, **spread})
     return found
 
 
@@ -148,6 +173,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=0.0)
+    parser.add_argument("--demo", action="store_true")
     parser.add_argument("--json", action="store_true", dest="as_json")
     parser.add_argument("--one", default="", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -163,13 +189,14 @@ def main() -> None:
         source = os.path.abspath(source) if os.path.exists(source) else source
         runs = [measure_run(["train", source, *options, *budget]) for _ in range(asked.rounds)]
         rows += figures(f"{os.path.basename(source)} {' '.join(budget[:2])}", runs)
+    rows += demo_figures() if asked.demo else []
     if asked.as_json:
         print(json.dumps(rows))
         return
     print(f"median of {asked.rounds} runs [lowest..highest]")
     for row in rows:
-        spread = f"{row['median']:8.2f} {row['unit']} [{row['low']:.2f}..{row['high']:.2f}]"
-        print(f"  {row['what']:62}{spread}")
+        low, middle, high = (f"{row[name]:.{max(2, row['digits'])}f}" for name in ("low", "median", "high"))
+        print(f"  {row['what']:72}{middle:>8} {row['unit']} [{low}..{high}]")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     python benchmarks/scalar.py [--steps 10] [--json]
 
 The demo: 100 points, MLP(2, [16, 16, 1]) with relu, hinge loss and 1e-4 of L2. Each arm has a process of its own,
-so that none pays for the garbage of another; the arms take turns, one step at a time. Before anything is timed, every
+so that none pays for the garbage of another; the arms take turns, one step at a time. Memory is by how much the most
+that the process held had grown at the end, over what it held with the libraries loaded. Before anything is timed, every
 arm's loss and gradients are compared with micrograd's.
 
 micrograd's nodes refer to themselves, so only Python's collector frees them: that is most of its step, and it is timed
@@ -23,6 +24,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
+
+from memory import most_held, start_over
 
 N_POINTS = 100
 L2 = 1e-4
@@ -183,7 +186,9 @@ ARMS = (
 
 
 def serve(arm: Arm, pipe: Connection) -> None:
-    """In the arm's own process: results on "results", one timed turn on "step", until told to stop."""
+    """In the arm's own process: results on "results", one timed turn on "step"; its memory on "stop"."""
+    arm.make()  # loads what is loaded once
+    before = start_over()
     trainer = arm.make()
     if not arm.has_collector:
         gc.disable()
@@ -198,10 +203,11 @@ def serve(arm: Arm, pipe: Connection) -> None:
             trainer.step()
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         pipe.send(Step(wall / arm.n_steps_at_a_time, cpu / arm.n_steps_at_a_time))
+    pipe.send(most_held() - before)
 
 
 def measured(n_steps: int) -> dict[str, dict[str, Any]]:
-    """For each arm its size, its disagreement with micrograd and the steps that were timed."""
+    """For each arm its size, its disagreement with micrograd, the steps that were timed and its memory."""
     processes = multiprocessing.get_context("spawn")
     pipes: dict[str, Connection] = {}
     for arm in ARMS:
@@ -223,8 +229,9 @@ def measured(n_steps: int) -> dict[str, dict[str, Any]]:
             step = pipe.recv()
             if turn:  # the first warms up
                 found[name]["steps"].append(step)
-    for pipe in pipes.values():
+    for name, pipe in pipes.items():
         pipe.send("stop")
+        found[name]["grown"] = pipe.recv()
     return found
 
 
@@ -289,10 +296,10 @@ def main() -> None:
     peers = [found[arm.name]["cpu"] for arm in ARMS[:2]]
     print(f"micrograd's moons demo, one training step, milliseconds, median [lowest..highest] of {asked.steps}")
     print(f"{'':64}times faster than micrograd, its collector")
-    print(f"{'':31}{'nodes':>7}  {'CPU':<24}{'on':>8}{'off':>8}   wall")
+    print(f"{'':31}{'nodes':>7}  {'CPU':<24}{'on':>8}{'off':>8}      MB   wall")
     for name, results in found.items():
         cpu, wall = ([step[kind] for step in results["steps"]] for kind in (1, 0))
-        ratios = "".join(f"{_times(peer / results['cpu']):>8}" for peer in peers)
+        ratios = "".join(f"{_times(peer / results['cpu']):>8}" for peer in peers) + f"{results['grown'] / 1e6:>8,.1f}"
         print(f"{name:31}{results['nodes']:>7,}  {spread(cpu):<24}{ratios}   {spread(wall)}")
     worst = max(results["disagreement"] for results in found.values())
     print(f"losses and gradients agree with micrograd's to {worst:.0e}; a replay's nodes are its instructions")

@@ -147,7 +147,7 @@ def measure_training(
         door.send(None)
     for worker in workers:
         worker.join(10)
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, results in seen.items():
         seconds, cpu = (statistics.median([one[clock] for one in results]) for clock in (0, 1))
         n_tokens = results[0].n_tokens
@@ -155,10 +155,12 @@ def measure_training(
             "milliseconds": 1e3 * seconds,
             "cpu_milliseconds": 1e3 * cpu,
             "tokens_per_second": n_tokens / seconds,
+            "rates": [n_tokens / one.seconds for one in results],
             "tokens_per_cpu_second": n_tokens / cpu,
         }
     for one in found.values() if "one" in found else ():
         one["times_one"] = one["tokens_per_second"] / found["one"]["tokens_per_second"]
+        one["ratios"] = [rate / alone for rate, alone in zip(one["rates"], found["one"]["rates"], strict=True)]
         one["times_one_by_cpu"] = one["tokens_per_cpu_second"] / found["one"]["tokens_per_cpu_second"]
     return {"parameters": seen[arms[0]][0].parameters, "processes": n_processes, "arms": found}
 

@@ -12,7 +12,8 @@ on what was learned, goes on with prompts of 16 tokens for 64 more.
 
 Each server is a process of its own with one thread for computing. The clock is its CPU time, from /proc, because wall
 time on a busy machine says more of the neighbours; arms take turns, and of each ratio the median of the turns' own
-ratios is shown with the lowest and highest. What clients waited (p50, p99) is wall time, and is shown beside it.
+ratios is shown with the lowest and highest. What clients waited (p50, p99) is wall time, and is shown beside it. Memory
+is the most that the server has held since it began.
 """
 
 import argparse
@@ -28,6 +29,8 @@ import threading
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from memory import most_held
 
 ROOT = Path(__file__).parent.parent
 
@@ -45,6 +48,7 @@ class Measured(NamedTuple):
     wall_seconds: float
     waits: list[float]
     n_tokens: int
+    held: int  # bytes, at most, since the server began
 
     @property
     def tokens_per_second(self) -> float:
@@ -103,7 +107,8 @@ async def ask(arm: Arm, n_clients: int, n_requests: int) -> Measured:
     async with httpx.AsyncClient(timeout=7200, limits=httpx.Limits(max_connections=n_clients)) as session:
         began, spent = time.monotonic(), arm.cpu_seconds()
         await asyncio.gather(*(client(session) for _ in range(n_clients)))
-        return Measured(arm.cpu_seconds() - spent, time.monotonic() - began, waits, n_tokens)
+        spent = arm.cpu_seconds() - spent
+        return Measured(spent, time.monotonic() - began, waits, n_tokens, most_held(arm.process.pid))
 
 
 def make_run(folder: Path) -> Path:
@@ -202,7 +207,7 @@ def shown(found: dict[int, dict[str, list[Measured]]]) -> str:
             waits = sorted(wait for one in turns for wait in one.waits)
             p50, p99 = waits[len(waits) // 2], waits[min(len(waits) - 1, int(0.99 * len(waits)))]
             line = f"  {name:11} {statistics.median(rates):8,.0f} tokens per CPU second"
-            line += f"   waited {p50:7.2f} s (p50) {p99:7.2f} s (p99)"
+            line += f"   waited {p50:7.2f} s (p50) {p99:7.2f} s (p99)   {turns[-1].held / 1e6:6,.0f} MB"
             if name != "ours":
                 ratios = [own / other for own, other in zip(ours, rates, strict=True)]
                 line += f"   ours is {statistics.median(ratios):.1f}× ({min(ratios):.1f}–{max(ratios):.1f})"

@@ -5,7 +5,8 @@
 All arms read the same file, stratify it 80/10/10 by the deciles of items_scanned times loyalty_tier (ours by the tail
 bins too), compare each column of dev and test with train (Kolmogorov-Smirnov for numbers, total variation for tiers),
 and write the three parts: once from Parquet to Parquet, once from CSV to CSV. Every run is a process of its own, so
-that its peak memory is its own; the clock starts when the libraries are imported. Arms take turns; the median counts.
+that its memory is its own: by how much the most that it held has grown. That and the clock start when the libraries are
+imported. Arms take turns; the median counts.
 
 The peer is what people write: pd.qcut, train_test_split twice, scipy's ks_2samp. It comes with the strata as text, as
 they are usually written, and with the strata as numbers, which scikit-learn handles faster. The first arm of ours does
@@ -14,7 +15,6 @@ the same work and the twins and the drift; the second is the whole report, with 
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -22,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from memory import most_held, start_over
 
 FORMATS = ("parquet", "csv")
 ARMS = (
@@ -42,6 +44,7 @@ def pellucid_arm(source: Path, folder: Path, file_format: str, repeats: int) -> 
     from pellucid.data.splits import SplitRequest
     from pellucid.data.splits.split import split_data
 
+    held = start_over()
     start, cpu_start = time.perf_counter(), time.process_time()
     data = open_data(source)
     assert isinstance(data, TableData)
@@ -50,10 +53,11 @@ def pellucid_arm(source: Path, folder: Path, file_format: str, repeats: int) -> 
     division = split_data(data, request)
     has_divided = time.perf_counter()
     write_parts(data, division, folder, f".{file_format}")
-    end = time.perf_counter()
+    end, cpu_seconds = time.perf_counter(), time.process_time() - cpu_start
+    grown = most_held() - held
     found = {f"{one.column} {one.side}": one.distance for one in division.report.agreements}
     sizes = list(division.report.sizes.values())
-    return _result((start, has_read, has_divided, end), time.process_time() - cpu_start, sizes, found)
+    return _result((start, has_read, has_divided, end), cpu_seconds, grown, sizes, found)
 
 
 def pandas_arm(source: Path, folder: Path, file_format: str, has_numbers: bool) -> dict[str, Any]:
@@ -61,6 +65,7 @@ def pandas_arm(source: Path, folder: Path, file_format: str, has_numbers: bool) 
     from scipy.stats import ks_2samp
     from sklearn.model_selection import train_test_split
 
+    held = start_over()
     start, cpu_start = time.perf_counter(), time.process_time()
     frame = pd.read_csv(source) if source.suffix == ".csv" else pd.read_parquet(source)
     has_read = time.perf_counter()
@@ -85,11 +90,12 @@ def pandas_arm(source: Path, folder: Path, file_format: str, has_numbers: bool) 
         else:
             part.to_csv(folder / f"{name}.csv", index=False)
     end, cpu_seconds = time.perf_counter(), time.process_time() - cpu_start
-    return _result((start, has_read, has_divided, end), cpu_seconds, [len(train), len(dev), len(test)], found)
+    grown, sizes = most_held() - held, [len(train), len(dev), len(test)]
+    return _result((start, has_read, has_divided, end), cpu_seconds, grown, sizes, found)
 
 
 def _result(
-    times: tuple[float, float, float, float], cpu_seconds: float, sizes: list[int], found: dict[str, float]
+    times: tuple[float, float, float, float], cpu_seconds: float, grown: int, sizes: list[int], found: dict[str, float]
 ) -> dict[str, Any]:
     start, has_read, has_divided, end = times
     return {
@@ -98,7 +104,7 @@ def _result(
         "stratify and check": has_divided - has_read,
         "write": end - has_divided,
         "cpu_seconds": cpu_seconds,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "grown": grown,
         "sizes": sizes,
         "distances": found,
     }
@@ -144,7 +150,7 @@ def show(measured: dict[str, Any]) -> None:
             print(
                 f"  {arm:29}{statistics.median(wall):6.2f} s [{wall[0]:.2f}..{wall[-1]:.2f}]  "
                 f"CPU {statistics.median(cpu):5.2f} s [{cpu[0]:.2f}..{cpu[-1]:.2f}]  "
-                f"peak {max(run['peak_mb'] for run in runs):4.0f} MB   ({steps})"
+                f"memory {max(run['grown'] for run in runs) / 1e6:4.0f} MB   ({steps})"
             )
         for peer in ARMS[:2]:
             ratios = [

@@ -16,9 +16,9 @@ ones. Of names a longer run goes on to a loss that theirs does not reach.
 
 Theirs has torch's fused attention and computes its padding; ours has what it has: attention of its own for short rows,
 and no padding. The clock is the CPU time of one thread; the arms take turns, a share of their steps at a time;
-evaluations are not timed. A step's time is the median of the turns [lowest..highest]. With --quick every arm makes a
-tenth of its steps, which shows the cost of a step and not what is reached. All of it takes about ten minutes on a quiet
-machine.
+evaluations are not timed. A step's time is the median of the turns [lowest..highest]. Memory is by how much a process
+of its own grows during ten steps. With --quick every arm makes a tenth of its steps, which shows the cost of a step and
+not what is reached. All of it takes about ten minutes on a quiet machine.
 """
 
 import argparse
@@ -33,7 +33,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # One thread for both arms, before torch is loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,6 +42,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from memory import Action, grown_alone
 from pellucid.data import Characters
 from pellucid.data.prepare import encode_list, encode_text
 from pellucid.data.prepare.tokens import Corpus
@@ -50,7 +51,7 @@ from pellucid.layers.feed_forward import FeedForward
 from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
-from pellucid.records import Plan, Step
+from pellucid.records import Plan
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import build_optimizer
 from pellucid.training.plan import MIXED_BELOW
@@ -146,11 +147,14 @@ class Arm:
         """A share of the steps, timed, and an evaluation, which is not."""
         step = self.points[-1].step if self.points else 0
         end = math.ceil(self.plan.steps * (len(self.points) + 1) / SHARES)
-        with as_torch_has_it() if self.name == "theirs" else nullcontext():
-            began = time.process_time()
-            self.n_tokens += sum(each.n_tokens for each in taken(self.steps, end - step))
-            self.seconds += time.process_time() - began
+        began = time.process_time()
+        self.train(end - step)
+        self.seconds += time.process_time() - began
         self.points.append(Point(end, self.seconds, evaluate_loss(self.model, self.dev, self.plan.context).nats))
+
+    def train(self, n_steps: int) -> None:
+        with as_torch_has_it() if self.name == "theirs" else nullcontext():
+            self.n_tokens += sum(step.n_tokens for step in itertools.islice(self.steps, n_steps))
 
     @property
     def each(self) -> list[float]:
@@ -179,11 +183,6 @@ def as_torch_has_it() -> Iterator[None]:
     finally:
         vars(row_attention).update(before)
         Transformer.skips_padding = skips  # type: ignore[method-assign]
-
-
-def taken(found: Iterator[Step], n: int) -> Iterator[Step]:
-    for _ in range(n):
-        yield next(found)
 
 
 def begin_as_usual(model: Transformer) -> None:
@@ -263,6 +262,13 @@ def arms_of(task: Task, folder: Path, part: float) -> list[Arm]:
     return arms
 
 
+def prepare_steps(name: str, folder: Path, place: int) -> Action:
+    """Ten steps of one arm, for a process that does nothing else."""
+    torch.set_num_threads(1)
+    arm = arms_of(TASKS[name], folder, part=0.0)[place]
+    return lambda: arm.train(arm.plan.steps)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--task", choices=TASKS, help="one of them; else both")
@@ -271,7 +277,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    found = {}
+    found: dict[str, Any] = {}
     for name in [asked.task] if asked.task else TASKS:
         task = TASKS[name]
         arms = arms_of(task, asked.data, 0.1 if asked.quick else 1.0)
@@ -279,8 +285,11 @@ def main() -> None:
             for arm in arms:
                 arm.go_on()
         found[name] = {arm.name: [point._asdict() for point in arm.points] for arm in arms}
+        grown = [grown_alone(prepare_steps, name, asked.data, place) for place in range(2)]
+        found[name]["grown"] = {arm.name: n_bytes for arm, n_bytes in zip(arms, grown, strict=False)}
         if not asked.json:
             print_task(task, arms, is_quick=asked.quick)
+            print("  memory: {theirs:,} bytes theirs, {ours:,} ours".format_map(found[name]["grown"]))
     if asked.json:
         print(json.dumps(found))
 
