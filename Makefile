@@ -41,7 +41,6 @@ format: $(VENV)/installed-dev
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/beside_peers.py --write docs/performance.md
 	$(BIN)/python benchmarks/health.py
-	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/lab.py
 
 # What the doctor finds and what it costs: the museum's programs, those of strangers, mutants, and its certificates.
