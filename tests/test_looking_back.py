@@ -46,6 +46,12 @@ def test_as_drawn_they_ask_no_place_more_than_others():
     assert usual_weights(build(looks_back=False))[:, 15].max() < 0.15
 
 
+def test_embeddings_with_what_they_share_begin_half_as_large():
+    drawn, embeddings = (build(back, width=64).embedding.weight.detach() for back in (False, True))
+    signs = torch.tensor([1.0, -1.0]).repeat(32)
+    torch.testing.assert_close(embeddings, (drawn + signs) / 2)
+
+
 def test_all_tokens_are_as_likely_at_first():
     model = build()
     loss = torch.nn.functional.cross_entropy(model(torch.zeros(1, 8, dtype=torch.int64))[0], torch.arange(8))

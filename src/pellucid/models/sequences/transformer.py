@@ -31,6 +31,10 @@ from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.fast_decoding import DecodingState
 
 SHARPNESS = 3.0  # of heads that look back: how far the score of the place they ask is above that of its neighbours
+# Of first embeddings. A norm hides it from what reads them, but beside smaller ones what blocks add weighs more, and a
+# step of AdamW turns them further. Dev from scratch, 3 seeds each, is lower than with 1 by 0.003 to 0.007 on names,
+# 0.019 to 0.023 on words, 0.023 to 0.034 on fortunes, and by 0.017, 0.002 and 0.000 on Shakespeare (large).
+EMBEDDING_SIZE = 0.5
 
 
 class CausalSelfAttention(nn.Module):
@@ -175,14 +179,15 @@ class Transformer(SequenceModel):
         """First weights with which the heads of the first block ask the tokens just before, one head for each.
 
         Otherwise the first hundred steps go by until some head has found them. All embeddings are given a part that
-        they share, which makes queries and keys that depend on places alone; it serves as a bias too.
+        they share, which makes queries and keys that depend on places alone; it serves as a bias too. Then they are
+        made smaller, which changes nothing that is asked.
         """
         angles = self.positions.angles(0, self.longest)
         if angles is None or self.config.form != "pre" or self.longest < 2 or not self.blocks:
             return
         signs = torch.ones(self.config.width)
         signs[1::2] = -1  # of mean 0, which a norm takes away
-        self.embedding.weight += signs
+        self.embedding.weight.add_(signs).mul_(EMBEDDING_SIZE)
         cast("Block", self.blocks[0]).attention.look_back(signs / signs.norm(), angles)
 
     def require_room(self, n_tokens: int) -> None:
