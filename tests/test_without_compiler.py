@@ -29,7 +29,9 @@ def tell(*words, is_compiled):
 
 
 def test_the_twins_are_found():
-    assert {"_node", "_codes", "_decoder", "_attention", "_orthogonalize"} <= {path.name for path in TWINS}
+    assert {"_node", "_codes", "_decoder", "_attention", "_orthogonalize", "_plain_cells"} <= {
+        path.name for path in TWINS
+    }
 
 
 def test_the_version_says_what_is_slower():

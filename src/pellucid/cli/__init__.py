@@ -94,8 +94,8 @@ def _tell_version(ctx: click.Context, is_asked: bool) -> None:
     click.echo(f"pellucid {__version__}")
     if importlib.util.find_spec("pellucid.autograd._node") is None:
         click.echo(
-            "Scalar derivatives, scoring by counts, training and sampling from transformers are slower than compiled: "
-            "there was no C compiler at install."
+            "Reading CSV, scalar derivatives, scoring by counts, training and sampling from transformers are slower "
+            "than compiled: there was no C compiler at install."
         )
     ctx.exit()
 

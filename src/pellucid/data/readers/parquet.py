@@ -5,7 +5,6 @@ user's data or machine: it ignores the checksums of pages (a flipped bit loads a
 of how far texts unpack (7 kB to 200 MB). Both stand in the page headers, so these are walked here, and nothing else is.
 """
 
-import hashlib
 import io
 import zlib
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from pellucid.data.readers.columns import (
     polars_errors,
     require_plain_types,
 )
-from pellucid.data.readers.sources import Source, gigabytes, read_all, require_memory
+from pellucid.data.readers.sources import Source, begin_fingerprint, gigabytes, read_all, require_memory
 from pellucid.errors import PellucidError, TooLarge
 
 MAGIC = b"PAR1"
@@ -44,6 +43,7 @@ def read_parquet(source: Source, options: ReadOptions, because: str) -> TableDat
     footer, footer_start = _footer(source)
     _refuse_bomb(source.size, source)
     content = read_all(source)
+    fingerprint = begin_fingerprint(content)
     with polars_errors(name):
         lazy = polars.scan_parquet(io.BytesIO(content), glob=False, hive_partitioning=False, use_statistics=False)
         schema = lazy.collect_schema()
@@ -66,7 +66,7 @@ def read_parquet(source: Source, options: ReadOptions, because: str) -> TableDat
         name,
         [decide_column(column, lambda row: f"row {row + 1:,} of {name}", is_typed=True) for column in frame],
         because=because,
-        fingerprint=hashlib.sha256(content).hexdigest(),
+        fingerprint=fingerprint(),
         row_word="row",
     )
 
