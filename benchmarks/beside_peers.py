@@ -3,7 +3,8 @@
     python benchmarks/beside_peers.py [--only generation,split] [--kept] [--write docs/performance.md]
 
 It runs the benchmarks beside this file one after another, each with --json, and keeps what they printed in out/bench/,
-one file each. With --kept, what is there is not measured again, so that a run that was stopped goes on. About an hour.
+one file each. With --kept, what is there is not measured again, so that a run that was stopped goes on. On two quiet
+cores it takes about three quarters of an hour.
 
 A ratio is theirs over ours, so that above 1 ours is faster: the median, and in brackets the lowest and the highest of
 the turns' own ratios. Where 1 lies between those two, neither is called faster. A benchmark that fails is named and
@@ -57,7 +58,7 @@ class Row(NamedTuple):
 
     @property
     def spread(self) -> str:
-        return f"{times(self.middle)}× [{times(min(self.ratios))}..{times(max(self.ratios))}]"
+        return faster_by(self.ratios, self.middle)
 
     @property
     def holds(self) -> str:
@@ -78,6 +79,15 @@ def times(ratio: float) -> str:
     ('1,234', '56.8', '1.23')
     """
     return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
+def faster_by(ratios: Sequence[float], middle: float) -> str:
+    """The ratio in the middle and, of several turns, the lowest and the highest.
+
+    >>> faster_by([3.0, 2.0, 2.5], 2.5), faster_by([2.0], 2.0)
+    ('2.5× [2..3]', '2×')
+    """
+    return f"{times(middle)}×" + f" [{times(min(ratios))}..{times(max(ratios))}]" * (len(ratios) > 1)
 
 
 def duration(seconds: float) -> str:
@@ -187,8 +197,10 @@ def serve_rows(found: Any) -> Iterator[Row]:
 
 def serve_figures(found: Any) -> Iterator[Own]:
     n_clients, arms = list(found.items())[-1]
-    ratios = [a / b for a, b in zip(*(served_rates(arms[arm]) for arm in ("ours", "one by one")), strict=True)]
-    yield Own(f"`serve`, {n_clients} clients in one batch beside `--batch 1`, CPU of the server", faster_by(ratios))
+    rates = [served_rates(arms[arm]) for arm in ("ours", "one by one")]
+    ratios = [together / alone for together, alone in zip(*rates, strict=True)]
+    what = f"`serve`, {n_clients} clients in one batch beside `--batch 1`: tokens of a CPU second of the server"
+    yield Own(what, faster_by(ratios, statistics.median(ratios)))
 
 
 def served_rates(turns: Any) -> list[float]:
@@ -228,16 +240,11 @@ def scaling_figures(found: Any) -> Iterator[Own]:
         "weak": "two processes beside one, each with a whole batch",
     }
     for name, says in tasks.items():
-        what = f"`train`, {found['parameters']:,} parameters, {says}: tokens/s by the clock"
-        yield Own(what, faster_by(found["arms"][name]["ratios"]))
+        ratios = found["arms"][name]["ratios"]
+        what = f"`train`, {found['parameters']:,} parameters, {says}: tokens/s"
+        yield Own(what, faster_by(ratios, statistics.median(ratios)))
     if "compare" in found:
-        yield Own("`compare` with two workers beside one, by the clock", faster_by([found["compare"]["ratio"]]))
-
-
-def faster_by(ratios: Sequence[float]) -> str:
-    """The median and, of several, the lowest and the highest."""
-    spread = f" [{times(min(ratios))}..{times(max(ratios))}]" if len(ratios) > 1 else ""
-    return f"{times(statistics.median(ratios))}×{spread}"
+        yield Own("`compare` with two workers beside one", f"{times(found['compare']['ratio'])}×")
 
 
 class Part(NamedTuple):
@@ -305,10 +312,9 @@ def page(
     dates: set[str],
     failed: Sequence[str] = (),
 ) -> str:
-    slower = [row for row in rows if row.faster != "ours"]
-    behind = "; ".join(f"{row.task} beside {row.peer} ({row.spread})" for row in slower) or "nowhere in this table"
+    behind = listed([f"{row.task}, beside {row.peer}: {row.spread}" for row in rows if row.faster != "ours"])
     larger = [row for row in rows if row.memory and row.memory[1] > row.memory[0]]
-    holding = "; ".join(f"{row.task} beside {row.peer} ({row.holds})" for row in larger) or "nowhere in this table"
+    holding = listed([f"{row.task}, beside {row.peer}: {row.holds}" for row in larger])
     missing = f"\nNot measured, because it ended with an error: {', '.join(failed)}.\n" if failed else ""
     alone = ", ".join(f"`{part.name}.py`" for part in PARTS)
     figures = "\n".join(f"| {one.what} | {one.figure} |" for one in own)
@@ -323,23 +329,29 @@ level. CPU is the processor's time of one thread, of a server that of its proces
 by how much the most that a process of its own held has grown while it worked, over what it held with its libraries
 loaded and its inputs made; of a server it is all that it held. "Recipe" means that the peer's way of training (network,
 optimizer, rates, batches, steps) is run by our code, so that the recipes are compared and not the two programs. Ratios
-last; seconds belong to this machine. Each part can be run alone, says how it measures and tells more than stands here:
-{alone} in `benchmarks/`.
+last; seconds belong to this machine.
+
+Each part can be run alone, says how it measures and tells more than stands here. In `benchmarks/` they are
+{alone}.
 {missing}
 {chr(10).join(peers_table(rows))}
 
-**Where a peer is as fast or faster:** {behind}.
+**Where a peer is as fast or faster:**{behind}
 
-**Where ours holds more memory:** {holding}.
+**Where ours holds more memory:**{holding}
 
 ## Ours alone
 
-By the clock, unless a row says that it is time of the processor.
+By the clock, unless a row says that it is of the processor.
 
 | what | measured |
 |---|---|
 {figures}
 {size_section(curves) if curves else ""}"""
+
+
+def listed(lines: Sequence[str]) -> str:
+    return "\n\n" + "\n".join(f"- {line}" for line in lines) if lines else " nowhere in this table."
 
 
 def size_section(curves: dict[str, list[growth.Point]]) -> str:

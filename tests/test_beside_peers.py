@@ -72,10 +72,10 @@ def test_the_page_names_every_row_in_which_a_peer_is_not_behind(table):
     fast = table.beside("counting", "nltk", [9.0, 8.0], [1.0, 1.0], (20_000_000, 30_000_000), clock="wall")
     curves = {"rows": [table.growth.Point(n, n / 1e3, n) for n in (10, 100)]}
     page = table.page([slow, fast], [table.Own("first screen", "2.0 s")], curves, {"2026-11-18"}, ["split"])
-    behind, larger = (line for line in page.splitlines() if line.startswith("**Where"))
-    assert "a block beside GPT-2" in behind
+    behind, larger = page.split("## Ours alone")[0].split("**Where")[1:]
+    assert "- a block, beside GPT-2: 0.85× [0.8..0.9]" in behind
     assert "nltk" not in behind
-    assert "counting beside nltk (20 and 30 MB)" in larger
+    assert "- counting, beside nltk: 20 and 30 MB" in larger
     assert "GPT-2" not in larger
     assert "| counting | nltk | wall | 8.5 s | 1 s | 8.5× [8..9] | ours | 20 and 30 MB |" in page
     assert "ended with an error: split." in page
