@@ -57,6 +57,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Iterator[list[pytest.Collector]]:
+    """Examples in docstrings are those of src: to look for some here would import all programs of the museum."""
+    found: list[pytest.Collector] = yield
+    return [one for one in found if type(one) is pytest.Module]
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Modules and tests stay to the end: neither the collector nor a doctor that asks it for tensors walks them again.
 
