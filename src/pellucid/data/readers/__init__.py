@@ -222,8 +222,10 @@ def looks_like_pairs(sample: str, separator: str) -> bool:
     False
     """
     lines = [line for line in re.split("\r\n|\r|\n", sample)[:-1] if line.strip()]
+    if len(lines) < FEWEST_PAIRS or any(line.count(separator) != 1 for line in lines):
+        return False
     rows = [line.split(separator) for line in lines]
-    if len(rows) < FEWEST_PAIRS or any(len(row) != 2 or not all(cell.strip() for cell in row) for row in rows):
+    if not all(cell.strip() for row in rows for cell in row):
         return False
     if any('"' in line for line in lines) or any(name.strip().lower() in USUAL_HEADERS for name in rows[0]):
         return False

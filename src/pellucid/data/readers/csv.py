@@ -395,7 +395,8 @@ def _require_utf8(content: bytes, name: str, separator: str) -> None:
     """Refuse bytes that are no UTF-8, by line and column."""
     head = content[:4096]
     try:
-        content.decode("utf-8")
+        if not content.isascii():  # which makes no text of all of it
+            content.decode("utf-8")
     except UnicodeDecodeError as error:
         offset = error.start
         begin = content.rfind(b"\n", 0, offset) + 1
