@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy
@@ -210,12 +211,16 @@ def _whole_numbers(cells: polars.Series, whole: polars.Series) -> DecidedColumn:
     ends = [abs(end) for end in (whole.min(), whole.max()) if isinstance(end, int)]
     if whole.null_count() > cells.null_count() or max(ends, default=0) > EXACT:
         return keep_as_text(cells, "huge")
-    is_order = not whole.null_count() and len(whole) >= 10 and _is_rising(whole.to_numpy())
+    is_order = not whole.null_count() and len(whole) >= 10 and _is_rising(whole)
     return _decided(whole, "order" if is_order else "numeric")
 
 
-def _is_rising(values: NDArray[Any]) -> bool:
-    return bool((values[1 : SOME + 1] > values[:SOME][: len(values) - 1]).all() and (values[1:] > values[:-1]).all())
+def _is_rising(whole: polars.Series) -> bool:
+    # Chunk by chunk, as one array of all would be a copy; and few are asked first.
+    chunks = [chunk.to_numpy() for chunk in whole.get_chunks() if len(chunk)]
+    return all(before[-1] < after[0] for before, after in pairwise(chunks)) and all(
+        (values[1:] > values[:-1]).all() for values in (chunks[0][:SOME], *chunks)
+    )
 
 
 def _fractions(cells: polars.Series, values: polars.Series, place: RowPlace, what: str = "not finite") -> DecidedColumn:

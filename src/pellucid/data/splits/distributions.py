@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pellucid.data.kinds import TableData
 from pellucid.data.splits import SIDES
-from pellucid.data.splits.hashing import MISSING, PIECE, Words, item_hashes, whole_numbers
+from pellucid.data.splits.hashing import MISSING, PIECE, WordPieces, Words, item_hashes, number_pieces, whole_numbers
 from pellucid.errors import PellucidError, quoted
 from pellucid.records import Agreement, Drift, OrderColumn
 
@@ -96,14 +96,14 @@ class Levels:
         """Whether every level has exactly one row, as the numbers of the rows have."""
         return self.counts_rows or (self.n_levels == len(self.codes) and int(self.totals.max(initial=1)) == 1)
 
-    def text_words(self) -> Words:
-        """(row,): what stands for each cell of a text column in the hash of its row."""
+    def text_words(self) -> WordPieces:
+        """What stands for each cell of a text column in the hash of its row."""
         assert not self.is_numeric
         of_level = item_hashes([*self.values.tolist(), *([""] * self.has_missing)])
         if self.has_missing:
             of_level[-1] = MISSING
-        words: Words = of_level[self.codes]
-        return words
+        for start in range(0, len(self.codes), PIECE):
+            yield start, of_level[self.codes[start : start + PIECE]]
 
 
 def count_codes(codes: NDArray[Any], n_levels: int) -> Counts:
@@ -143,14 +143,14 @@ def _whole_levels(column: "pl.Series", *, is_numeric: bool) -> Levels:
     values = whole_numbers(column)
     is_missing = column.is_null().to_numpy() if column.null_count() else None
     if is_missing is not None and is_missing.all():
-        return Levels(column.name, is_numeric, values[:0], np.zeros(len(values), dtype=np.uint8), True)
-    present = values if is_missing is None else values[~is_missing]
-    low, high = int(present.min()), int(present.max())
+        return Levels(column.name, is_numeric, values[:0].to_numpy(), np.zeros(len(values), dtype=np.uint8), True)
+    present = values if is_missing is None else values.filter(column.is_not_null())
+    low, high = cast("int", present.min()), cast("int", present.max())
     if high - low > WIDEST_RANGE * max(len(values), 1 << 16):
-        return _sorted_levels(column.name, values, is_missing)
+        return _sorted_levels(column.name, values.to_numpy(), is_missing)
     codes = np.empty(len(values), dtype=_smallest(high - low + 2))
-    for start in range(0, len(values), PIECE):
-        codes[start : start + PIECE] = values[start : start + PIECE].astype(np.int64) - low
+    for start, some in number_pieces(values):
+        codes[start : start + len(some)] = some.astype(np.int64) - low
     if is_missing is not None:
         codes[is_missing] = high - low + 1
     return Levels(column.name, is_numeric, np.arange(low, high + 1), codes, is_missing is not None)

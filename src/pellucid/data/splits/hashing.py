@@ -14,7 +14,7 @@ Python's own hash depends on the process and polars' on its version, so neither 
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Words = NDArray[np.uint64]
+WordPieces = Iterator[tuple[int, Words]]  # the row that each piece begins at, and its words
 
 GOLDEN = 0x9E3779B97F4A7C15
 MISSING = 0x6E6F74206B6E6F77  # "not know"
@@ -55,7 +56,10 @@ def item_hashes(items: Iterable[str], seed: str = "") -> Words:
 
 
 def row_hashes(
-    frame: "pl.DataFrame", columns: Sequence[str] = (), seed: str = "", known: Mapping[str, Words] | None = None
+    frame: "pl.DataFrame",
+    columns: Sequence[str] = (),
+    seed: str = "",
+    known: Mapping[str, Callable[[], WordPieces]] | None = None,
 ) -> Words:
     """One 64-bit hash for each row, of the named columns or of all, from left to right.
 
@@ -63,10 +67,9 @@ def row_hashes(
     """
     state = np.full(frame.height, seed_word(seed), dtype=np.uint64)
     for name in columns or frame.columns:
-        words = known[name] if known and name in known else words_of(frame[name])
-        for start in range(0, len(state), PIECE):
-            piece = state[start : start + PIECE]
-            piece += words[start : start + PIECE]
+        for start, words in known[name]() if known and name in known else _word_pieces(frame[name]):
+            piece = state[start : start + len(words)]
+            piece += words
             piece += np.uint64(GOLDEN)
             mix(piece)
     return state
@@ -106,7 +109,17 @@ def seed_word(seed: str) -> int:
     return int.from_bytes(hashlib.blake2b(_key(seed), digest_size=8).digest(), "little")
 
 
-def words_of(column: "pl.Series") -> Words:
+def _word_pieces(column: "pl.Series") -> WordPieces:
+    if column.dtype.is_integer() and not column.null_count():
+        for start, values in number_pieces(column):
+            yield start, values.astype(np.int64, copy=False).view(np.uint64)
+        return
+    words = _words(column)
+    for start in range(0, len(words), PIECE):
+        yield start, words[start : start + PIECE]
+
+
+def _words(column: "pl.Series") -> Words:
     """The 64 bits that stand for each value of a column."""
     import polars as pl
 
@@ -116,7 +129,7 @@ def words_of(column: "pl.Series") -> Words:
     elif kind == pl.String or isinstance(kind, pl.Enum | pl.Categorical):
         words = _text_words(column.cast(pl.String))
     elif kind.is_integer() or kind == pl.Boolean or kind.is_temporal():
-        words = whole_numbers(column).astype(np.int64, copy=False).view(np.uint64)
+        words = whole_numbers(column).to_numpy().astype(np.int64, copy=False).view(np.uint64)
     elif kind == pl.Null:
         words = np.zeros(len(column), dtype=np.uint64)
     else:
@@ -128,7 +141,7 @@ def words_of(column: "pl.Series") -> Words:
     return words
 
 
-def whole_numbers(column: "pl.Series") -> NDArray[Any]:
+def whole_numbers(column: "pl.Series") -> "pl.Series":
     """The values of a whole-number, truth or time column as integers; 0 where missing; instants in microseconds."""
     import polars as pl
 
@@ -140,7 +153,25 @@ def whole_numbers(column: "pl.Series") -> NDArray[Any]:
     if kind == pl.Boolean:
         column = column.cast(pl.Int8)
     column = column.to_physical()
-    return (column.fill_null(0) if column.null_count() else column).to_numpy()
+    return column.fill_null(0) if column.null_count() else column
+
+
+def number_pieces(numbers: "pl.Series") -> Iterator[tuple[int, NDArray[Any]]]:
+    """Some numbers of a column at a time, and the row that they begin at; none of them is missing.
+
+    A column that was read in chunks is gone through chunk by chunk: one array of all of them would be a copy.
+
+    >>> import polars as pl
+    >>> column = pl.concat([pl.Series([1, 2]), pl.Series([3])], rechunk=False)
+    >>> [(start, numbers.tolist()) for start, numbers in number_pieces(column)]
+    [(0, [1, 2]), (2, [3])]
+    """
+    begin = 0
+    for chunk in numbers.get_chunks():
+        values = chunk.to_numpy()
+        for start in range(0, len(values), PIECE):
+            yield begin + start, values[start : start + PIECE]
+        begin += len(values)
 
 
 def _float_words(values: NDArray[np.float64]) -> Words:

@@ -98,7 +98,7 @@ def _split_table(data: TableData, asked: SplitRequest) -> Division:
     proposal = propose_split(data, asked)
     request, levels, notes, found = proposal.request, proposal.levels, proposal.notes, proposal.order
     order = found.name if found else ""
-    known = {name: one.text_words() for name, one in levels.items() if frame[name].dtype == pl.String}
+    known = {name: one.text_words for name, one in levels.items() if frame[name].dtype == pl.String}
     hashed = [request.key] if request.key else hashed_columns(data, request.target)
     hashes = row_hashes(frame, hashed, request.seed, known)
     strata = None
