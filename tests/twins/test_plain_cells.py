@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.data.kinds import ReadOptions
 from pellucid.data.readers import csv as csv_reader
@@ -55,7 +56,7 @@ def tables(draw):
 
 @needs_compiled
 @given(tables(), st.sampled_from(["usual", "empty", "words"]))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_any_table_is_read_alike(table, missing_values):
     separator, content = table
     assert_both_read_the_same(content, separator=separator, missing_values=missing_values)
@@ -70,6 +71,18 @@ def test_names_are_counted_up_to_a_limit(n_names):
     assert n_rows == 2 * n_names
     assert np.frombuffer(numbers, np.int64).tolist() == list(range(n_rows))
     assert names is None if n_names > 1024 else names[1] == cells[:n_names]
+    assert_both_read_the_same(content)
+
+
+@needs_compiled
+def test_of_many_columns_not_all_get_a_table_of_names():
+    """A table takes 32 KB, and a line of a few bytes may hold very many columns."""
+    n_columns = 1030
+    content = b",".join(b"c%d" % place for place in range(n_columns)) + b"\n" + 2 * (b"x," * (n_columns - 1) + b"7\n")
+    start = content.index(b"\n") + 1
+    n_rows, columns = csv_reader._plain_cells.read(content, start, ",", n_columns, 1 << 20)
+    assert n_rows == 2
+    assert [column is None for column in columns] == [False] * 1024 + [True] * 5 + [False]
     assert_both_read_the_same(content)
 
 

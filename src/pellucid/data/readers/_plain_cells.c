@@ -8,8 +8,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#if !defined(__GNUC__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "eight bytes are read as a number whose lowest byte is the first, and counted as GCC and Clang do"
+#endif
+
 #define SLOTS 4096 /* of a table of names, a power of two */
 #define MOST_NAMES (SLOTS / 4)
+#define MOST_TABLES 1024 /* columns that are read as names; each has a table of 32 KB */
 #define LARGEST (INT64_C(1) << 53) /* beyond it a float64 skips whole numbers */
 #define MOST_DIGITS 16
 #define EACH UINT64_C(0x0101010101010101) /* times a byte: that byte eight times */
@@ -178,22 +183,28 @@ static int read_lines(
 static int begin_columns(
     Column *columns, Py_ssize_t n_columns, Py_ssize_t n_rows, const char *at, const char *end, char separator)
 {
+    Py_ssize_t n_tables = 0;
     for (Py_ssize_t place = 0; place < n_columns; place++) {
         Column *column = &columns[place];
         int64_t number;
         uint64_t mixed;
-        column->kind = read_number(at, end, separator, &number) != NULL ? NUMBERS : NAMES;
-        Py_ssize_t size = column->kind == NUMBERS ? sizeof(int64_t) : sizeof(uint16_t);
-        if (n_rows > PY_SSIZE_T_MAX / 8 || (column->values = PyBytes_FromStringAndSize(NULL, n_rows * size)) == NULL) {
-            return -1;
-        }
-        if (column->kind == NAMES) {
+        if (read_number(at, end, separator, &number) != NULL) {
+            column->kind = NUMBERS;
+            column->values = PyBytes_FromStringAndSize(NULL, n_rows * (Py_ssize_t)sizeof(int64_t));
+        } else if (n_tables++ < MOST_TABLES) {
+            column->kind = NAMES;
+            column->values = PyBytes_FromStringAndSize(NULL, n_rows * (Py_ssize_t)sizeof(uint16_t));
             column->names = PyMem_Malloc(MOST_NAMES * sizeof(Name));
             column->slots = PyMem_Calloc(SLOTS, sizeof(uint16_t));
             if (column->names == NULL || column->slots == NULL) {
                 PyErr_NoMemory();
                 return -1;
             }
+        } else {
+            column->kind = NEITHER;
+        }
+        if (column->kind != NEITHER && column->values == NULL) {
+            return -1;
         }
         at = end_of_cell(at, end, separator, &mixed);
         if (at < end && *at == separator) {

@@ -20,7 +20,7 @@ import numpy
 from numpy.typing import NDArray
 
 from pellucid.data.kinds import ReadOptions, TableData, unknown_column
-from pellucid.data.readers import require_header, require_rows
+from pellucid.data.readers import MOST_COLUMNS, require_header, require_rows
 from pellucid.data.readers.sources import PIECE, Source, begin_fingerprint, read_all
 from pellucid.data.readers.text import characters, guessed_encoding
 from pellucid.errors import PellucidError, TooLarge, quoted
@@ -224,10 +224,10 @@ def _plain_rows(content: bytes, separator: str, name: str) -> CsvRows | None:
     if _plain_cells is None or b'"' in content or b"\r" in content:
         return None
     header = content[: max(0, content.find(b"\n"))]
-    start = len(header) + 1
-    if not header or start == len(content) or start > LONGEST_ROW:
+    start, n_columns = len(header) + 1, 1 + header.count(separator.encode())
+    if not header or start == len(content) or start > LONGEST_ROW or n_columns > MOST_COLUMNS:
         return None
-    found = _plain_cells.read(content, start, separator, 1 + header.count(separator.encode()), LONGEST_ROW)
+    found = _plain_cells.read(content, start, separator, n_columns, LONGEST_ROW)
     return None if found is None else CsvRows(_header(header, separator, name), found[0], None, found[1])
 
 
