@@ -261,3 +261,11 @@ def test_misuse_of_the_command(pellucid, tmp_path):
         assert said in run.stderr
         assert run.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["poem.txt"]
+
+
+def test_long_columns_are_ranked_two_at_a_time_and_the_report_is_the_same(transactions, monkeypatch):
+    one_by_one = split_data(transactions)
+    monkeypatch.setattr("pellucid.data.splits.proposal.LONG", 0)
+    together = split_data(transactions)
+    assert together.report == one_by_one.report
+    assert (together.sides == one_by_one.sides).all()

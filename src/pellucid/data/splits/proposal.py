@@ -1,6 +1,7 @@
 """Which strategy suits a table, and which side each of its rows stands on then: for `split` and for `train`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -43,6 +44,7 @@ MOST_CATEGORIES = 1000  # a text column with more different values is no categor
 MOST_STRATIFYING_VALUES = 20
 MOST_STRATIFYING_COLUMNS = 2
 FEW_GROUPS = 500
+LONG = 100_000  # rows from which on two columns are ranked at the same time
 MOST_DRIFTING = 200  # columns that are compared along the dates of a table to be trained on
 
 
@@ -225,17 +227,19 @@ def _comparable(data: TableData) -> tuple[dict[str, Levels], list[Statement]]:
     """The levels of each column that has a distribution to compare, and a note on those that have not."""
     import polars as pl
 
-    levels, others = {}, []
-    for column in data.frame.get_columns():
+    def comparable_levels(column: pl.Series) -> Levels | None:
         if column.dtype == pl.String:
-            found = text_levels(column, MOST_CATEGORIES)
-        else:
-            found = None if column.dtype == pl.Null else levels_of(column)
-        if found is None:
-            others.append(column.name)
-        else:
-            levels[column.name] = found
-    return levels, [make_note("not-compared", columns=others)] if others else []
+            return text_levels(column, MOST_CATEGORIES)
+        return None if column.dtype == pl.Null else levels_of(column)
+
+    columns = data.frame.get_columns()
+    with ThreadPoolExecutor(2) as threads:
+        # What is done to a long column leaves Python to the other thread; short ones would wait for each other.
+        each = threads.map if data.frame.height >= LONG else map
+        found = dict(zip(data.frame.columns, each(comparable_levels, columns), strict=True))
+    others = [name for name, one in found.items() if one is None]
+    notes = [make_note("not-compared", columns=others)] if others else []
+    return {name: one for name, one in found.items() if one is not None}, notes
 
 
 def level_of(levels: Mapping[str, Levels], data: TableData, name: str) -> Levels:

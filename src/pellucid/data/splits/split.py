@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pellucid.data.kinds import ListData, PairsData, TableData
 from pellucid.data.splits import SIDES, STABLE, SplitRequest, three_shares
 from pellucid.data.splits.assignment import SideNumbers, Strata, at_random, by_hash, by_strata, strata_of
-from pellucid.data.splits.distributions import Levels, agreements, clumping
+from pellucid.data.splits.distributions import Levels, agreements, clumping, count_codes
 from pellucid.data.splits.duplicates import Twins, find_twins, near_items, near_rows, straddles
 from pellucid.data.splits.groups import FEW_NUMBERS
 from pellucid.data.splits.hashing import Words, item_hashes, mix, numbered_hashes, row_hashes, seed_word
@@ -164,7 +164,7 @@ def _report(
     agreements: Sequence[Agreement],
     notes: Sequence[Statement],
 ) -> SplitReport:
-    sizes = dict(zip(SIDES, np.bincount(sides, minlength=len(SIDES)).tolist(), strict=True))
+    sizes = dict(zip(SIDES, count_codes(sides, len(SIDES)).tolist(), strict=True))
     return SplitReport(
         name=data.name,
         kind=data.kind,
