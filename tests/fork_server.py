@@ -7,9 +7,11 @@ tested with `python -m pellucid`. The server ends when its standard input does.
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -20,7 +22,7 @@ CLIENT = """#!{python} -IS
 import json, os, socket, sys
 door = socket.socket(socket.AF_UNIX)
 door.connect({door!r})
-request = {{"words": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+request = {{"words": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ), "python": {own_python!r}}}
 here, alive = os.pipe()  # is closed when this process ends, however it ends
 socket.send_fds(door, [b"p"], [0, 1, 2, here])
 door.sendall(json.dumps(request).encode())
@@ -29,10 +31,28 @@ code = door.recv(1)
 sys.exit(code[0] if code else "the fork of pellucid died")
 """
 
+# The Python of the forks, for exports that a lab begins: they are forks too. All else is a new process.
+PYTHON = """#!{python} -IS
+import os, sys
+if sys.argv[1:5] == ["-P", "-m", "pellucid", "export"]:
+    os.execv({client!r}, [{client!r}, *sys.argv[4:]])
+os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+"""
 
-# Whatever a command may load, but nothing that starts a thread, which a fork would not have. pellucid.training comes
-# first: it sets how OpenMP waits, which torch reads when it is loaded.
-LOADED = ("pellucid.training", "torch._dynamo", "sklearn.ensemble", "pellucid.training.run", "pellucid.figures.show")
+
+# Whatever a command may load, but nothing that starts a thread, which a fork would not have: polars does.
+# pellucid.training comes first: it sets how OpenMP waits, which torch reads when it is loaded.
+LOADED = (
+    *("pellucid.training", "torch._dynamo", "sklearn.ensemble", "pellucid.training.run", "pellucid.figures.show"),
+    *("pellucid.api.claims", "pellucid.api.derive", "pellucid.api.draw", "pellucid.api.split", "pellucid.api.train"),
+    *("pellucid.decoding.beam", "pellucid.decoding.continuous", "pellucid.figures.progress"),
+    *("pellucid.figures.report_page", "pellucid.inspection.doctor", "pellucid.models.sequences.transformer"),
+)
+# All files of these: whoever asks for one card has all.
+CARDS = (
+    *("pellucid.claims", "pellucid.data.sets", "pellucid.figures.drawings", "pellucid.inspection.rules"),
+    "pellucid.lessons",
+)
 
 
 def run_command(connection: socket.socket, streams: list[int]) -> None:
@@ -51,6 +71,7 @@ def run_command(connection: socket.socket, streams: list[int]) -> None:
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.argv = ["pellucid", *request["words"]]
+    sys.executable = request["python"]
     code = 70
     try:
         main(request["words"])
@@ -71,10 +92,17 @@ def serve(folder: Path) -> None:
 
     for name in [*LOADED, *(f"pellucid.cli.{name}" for name in COMMANDS)]:
         importlib.import_module(name)
+    for name in CARDS:
+        for found in pkgutil.iter_modules(importlib.import_module(name).__path__, f"{name}."):
+            importlib.import_module(found.name)
+    gc.collect()
+    gc.freeze()  # no fork walks what is here, nor copies it by that
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
-    client = folder / "pellucid"
-    client.write_text(CLIENT.format(python=sys.executable, door=str(door)))
-    client.chmod(0o755)
+    client, python = folder / "pellucid", folder / "python"
+    client.write_text(CLIENT.format(python=sys.executable, door=str(door), own_python=str(python)))
+    python.write_text(PYTHON.format(python=sys.executable, client=str(client)))
+    for program in (client, python):
+        program.chmod(0o755)
     print("ready", flush=True)
     waiting = select.poll()
     waiting.register(listening, select.POLLIN)

@@ -380,6 +380,12 @@ def wait_for_export(visitor: Visitor, run: str, to: str) -> dict[str, Any]:
         time.sleep(0.1)
 
 
+@pytest.fixture
+def exports_as_forks(monkeypatch, pellucid_program):
+    monkeypatch.setattr(sys, "executable", str(pellucid_program.with_name("python")))
+
+
+@pytest.mark.usefixtures("exports_as_forks")
 def test_an_export_is_the_commands_and_comes_as_one_zip(visitor, pellucid):
     assert visitor.ask("GET", "/api/runs/small/exports/torch.zip")[0] == 404
     code, begun, _ = visitor.ask("POST", "/api/runs/small/exports", {"to": "torch"})
@@ -406,6 +412,7 @@ def test_an_export_is_the_commands_and_comes_as_one_zip(visitor, pellucid):
     assert not list((visitor.lab.kept / "exports").glob(".tmp-*"))
 
 
+@pytest.mark.usefixtures("exports_as_forks")
 def test_an_export_that_cannot_be_says_why_in_the_commands_words(visitor, pellucid):
     words = ("export", "small", "--to", "gguf", "--json")
     refused = pellucid(*words, cwd=visitor.folder)
