@@ -152,22 +152,23 @@ def split_rows(found: Any) -> Iterator[Row]:
 
 
 def training_rows(found: Any) -> Iterator[Row]:
-    """Time to the best loss of the peer's recipe; the ratios are those of the turns' steps, times the steps of each."""
+    """What a step takes, and the time to the best loss of the peer's recipe, by the steps that each makes until then."""
     for name, arms in found.items():
         theirs, ours = arms["theirs"], arms["ours"]
         best = min(theirs, key=lambda point: point["dev"])
         peer = {"names": "makemore's recipe", "shakespeare": "nanoGPT's recipe"}[name]
         task = f"train on {name} to {best['dev']:.4f} nats"
         memory = (arms["grown"]["theirs"], arms["grown"]["ours"])
+        slow, fast = (
+            [(b["seconds"] - a["seconds"]) / (b["step"] - a["step"]) for a, b in itertools.pairwise([START, *arm])]
+            for arm in (theirs, ours)
+        )
+        yield beside(f"a step on {name}, each with its own batch", peer, slow, fast, memory)
         equal = next((point for point in ours if point["dev"] <= best["dev"]), None)
         if equal is None:
             yield Row(task, peer, duration(best["seconds"]), "not reached", [0.0], memory)
             continue
-        each = [
-            [(b["seconds"] - a["seconds"]) / (b["step"] - a["step"]) for a, b in itertools.pairwise([START, *arm])]
-            for arm in (theirs, ours)
-        ]
-        ratios = [a * best["step"] / (b * equal["step"]) for a, b in zip(*each, strict=True)]
+        ratios = [a * best["step"] / (b * equal["step"]) for a, b in zip(slow, fast, strict=True)]
         whole = best["seconds"] / equal["seconds"]
         yield Row(task, peer, duration(best["seconds"]), duration(equal["seconds"]), ratios, memory, ratio=whole)
 

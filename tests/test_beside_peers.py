@@ -31,7 +31,8 @@ def test_a_ratio_is_of_the_turns_and_nobody_is_faster_where_they_disagree(table)
 
 def test_training_is_compared_at_the_loss_that_theirs_reached(table):
     theirs, ours = points((10, 2.5), (20, 2.0), (30, 2.1)), points((1, 2.2), (2, 2.0), (3, 1.9))
-    (row,) = table.training_rows({"names": {"theirs": theirs, "ours": ours, "grown": GROWN}})
+    step, row = table.training_rows({"names": {"theirs": theirs, "ours": ours, "grown": GROWN}})
+    assert (step.theirs, step.ours, step.spread) == ("1 s", "100 ms", "10× [10..10]")
     assert (row.task, row.theirs, row.ours) == ("train on names to 2.0000 nats", "20 s", "2 s")
     assert row.holds == "120 and 4.5 MB"
     assert row.middle == 10
@@ -39,7 +40,7 @@ def test_training_is_compared_at_the_loss_that_theirs_reached(table):
 
 
 def test_a_loss_that_ours_did_not_reach_counts_for_theirs(table):
-    (row,) = table.training_rows({"names": {"theirs": points((10, 2.0)), "ours": points((1, 2.2)), "grown": GROWN}})
+    _, row = table.training_rows({"names": {"theirs": points((10, 2.0)), "ours": points((1, 2.2)), "grown": GROWN}})
     assert (row.ours, row.faster) == ("not reached", "theirs")
 
 
