@@ -152,7 +152,7 @@ def split_rows(found: Any) -> Iterator[Row]:
 
 
 def training_rows(found: Any) -> Iterator[Row]:
-    """What a step takes, and the time to the best loss of the peer's recipe, by the steps that each makes until then."""
+    """A step, and the time to the best loss of the peer's recipe, by the steps that each makes until then."""
     for name, arms in found.items():
         theirs, ours = arms["theirs"], arms["ours"]
         best = min(theirs, key=lambda point: point["dev"])
