@@ -449,7 +449,8 @@ for kill in range(60):
     assert (found.model["w"] == found.step).all() and (found.optimizer["w"] == -found.step).all()
     assert (best["w"] == step).all() and step <= found.step
     last = found.step
-print(last > 11, torn > 0)
+print(last > 11, torn > 0, flush=True)
+os._exit(0)
 """
 
 

@@ -37,8 +37,9 @@ ITEMS = [
 ODD = "naïve café — “don't”, said 日本 🎉!\n\n  Two  spaces,\ttabs\x1c12,345.67; l'été\r\n"
 ODD += " e\u0301\u00a0<s> <|boundary|> ·²\n"
 TOKENS = [*(pytest.param(one, marks=pytest.mark.slow) for one in ("characters", "bytes")), "bpe", "words"]
-WITHOUT_PELLUCID = "import runpy, sys; sys.modules['pellucid'] = None; sys.argv = sys.argv[1:]; "
-WITHOUT_PELLUCID += "sys.path.insert(0, '.'); runpy.run_path('sample.py', run_name='__main__')"
+WITHOUT_PELLUCID = "import os, runpy, sys; sys.modules['pellucid'] = None; sys.argv = sys.argv[1:]; "
+WITHOUT_PELLUCID += "sys.path.insert(0, '.'); runpy.run_path('sample.py', run_name='__main__'); "
+WITHOUT_PELLUCID += "sys.stdout.flush(); os._exit(0)"  # to take torch apart takes half as long as to load it
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ def test_a_full_disk_without_anything_to_spare(mounted):
 
 
 LIMITED = """
-import resource, signal, sys, torch
+import os, resource, signal, sys, torch
 from pathlib import Path
 from pellucid.errors import PellucidError
 from pellucid.training.checkpoints import newest_checkpoint, save_checkpoint
@@ -149,6 +149,8 @@ for limit in (1, 100, 1000, 10_000, 100_000, 120_100):
         print("saved")
     except PellucidError as error:
         print(error.exit_code, newest_checkpoint(run).step, error)
+sys.stdout.flush()
+os._exit(0)
 """
 
 
