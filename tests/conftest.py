@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import settings
-from tests.at_length import AT_LENGTH
+from tests.at_length import AT_LENGTH, examples
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 if "PYTEST_XDIST_WORKER" in os.environ:  # as many workers as cores: a second thread would wait for the other one's
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("untimed", deadline=None)  # how long an example takes is no test's business
+# How long an example takes is no test's business.
+settings.register_profile("untimed", deadline=None, max_examples=examples(100))
 settings.load_profile("untimed")
 
 LONGEST = 900  # seconds of one test, on a machine with other things to do

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.decoding.beam import beam_search
 from pellucid.decoding.sampling import NEVER, FromContexts, draw_tokens
@@ -65,7 +66,7 @@ def test_the_two_steps_where_greedy_takes_the_wrong_one():
     assert math.exp(better.drawn.log_probability) == pytest.approx(0.27)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10_000), power=st.sampled_from([0.0, 0.6, 1.0, 2.0]), stop=st.sampled_from([0, NEVER]))
 def test_a_wide_beam_is_exhaustive(seed, power, stop):
     wanted = all_sequences(by_all(seed), 4, [0], stop, power)
@@ -78,7 +79,7 @@ def test_a_wide_beam_is_exhaustive(seed, power, stop):
         assert one.drawn.is_cut == (stop != NEVER and len(one.drawn.tokens) == 4)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seed=st.integers(0, 10_000), width=st.integers(1, 12), power=st.sampled_from([0.0, 1.0]))
 def test_what_a_narrow_beam_finds_is_there_and_in_order(seed, width, power):
     every = {tokens: score for score, tokens, _ in all_sequences(by_all(seed), 4, [0], 0, power)}
@@ -90,7 +91,7 @@ def test_what_a_narrow_beam_finds_is_there_and_in_order(seed, width, power):
     assert len({one.drawn.tokens for one in found}) == len(found)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(seed=st.integers(0, 10_000), vocab=st.integers(1, 5), longest=st.integers(1, 6))
 def test_a_beam_of_1_is_greedy(seed, vocab, longest):
     (greedy,) = draw_tokens(by_all(seed, vocab), n_samples=1, longest=longest, start=[0], stop=0, temperature=0)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 from torch import nn
 
 from pellucid.errors import PellucidError
@@ -64,7 +65,7 @@ def test_the_exams_fully_convolutional_heads():
     assert first[-1].field == second[-1].field == (40, 40)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.integers(1, 3), sides.map(lambda pair: (pair[0] + 8, pair[1] + 8)), st.lists(layers, min_size=1, max_size=4))
 def test_sizes_and_parameters_are_torchs(channels, size, chain):
     try:
@@ -79,7 +80,7 @@ def test_sizes_and_parameters_are_torchs(channels, size, chain):
         assert picture.shape == (1, *stage.shape)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 9), st.integers(0, 4))
 def test_the_unused_are_those_that_get_no_gradient(n, kernel, stride, padding):
     if kernel > n + 2 * padding:
@@ -170,7 +171,7 @@ def test_what_cannot_slide_is_refused():
 numbers = st.floats(-2, 2)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(numbers, min_size=1, max_size=6), numbers, numbers, numbers, st.sampled_from(sorted(ACTIVATIONS)))
 def test_the_scalar_rnn_is_autograds(inputs, target, w, a, activation):
     run = unroll(inputs, target, w=w, a=a, activation=activation)

@@ -17,6 +17,7 @@ import polars
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.cli.contract import answer
 from pellucid.data import TableData, open_data
@@ -516,7 +517,7 @@ cell = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(cell, min_size=n, max_size=n), min_size=2, max_size=12)))
 def test_what_python_writes_is_read_back_cell_by_cell(rows):
     """Against an independent writer: every cell comes back, or counts as missing, or the file is refused."""
@@ -567,7 +568,7 @@ LINES = st.lists(st.sampled_from(["a,b", "1,22", "1", "", "1,2,3", '"x",y', "é,
 
 
 @given(LINES)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_lines_without_quotes_are_counted_as_byte_by_byte(lines):
     """Either the short way says nothing, or what the long way says."""
     content = "\n".join(lines).rstrip("\r\n").encode()
@@ -600,7 +601,7 @@ CELLS = st.lists(
 
 
 @given(CELLS, st.sampled_from([1, 3, 40]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_column_is_what_it_is_by_the_short_ways_too(cells, n_times):
     """Columns of many rows are told by their first cells and their different cells; a twin looks at every cell."""
     column = polars.Series("c", cells * n_times, dtype=polars.String)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.decoding import tree
 from pellucid.decoding.novelty import Known, edit_distances, longest_copied
@@ -148,13 +149,13 @@ def slow_distance(a: str, b: str) -> int:
 WORDS = st.text("abcé", max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(text=WORDS, others=st.lists(WORDS, min_size=1, max_size=12))
 def test_edit_distances_are_their_slow_twins(text, others):
     assert edit_distances([text], others).tolist() == [slow_distance(text, other) for other in others]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(text=WORDS, seed=st.integers(0, 10_000))
 def test_the_nearest_is_as_near_as_any(text, seed):
     letters = random.Random(seed)
@@ -164,7 +165,7 @@ def test_the_nearest_is_as_near_as_any(text, seed):
     assert distance == slow_distance(text, nearest) == min(slow_distance(text, item) for item in train)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(text=WORDS, source=st.text("abcé\n", max_size=40))
 def test_the_longest_copied_part_is_the_longest(text, source):
     found = longest_copied(text, [source])

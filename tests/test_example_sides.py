@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from tests.at_length import examples
 
 from pellucid.data import PairsData, PixelsData, open_data
 from pellucid.data.kinds import ReadOptions
@@ -112,7 +113,7 @@ def test_no_row_moves_when_others_are_added():
         assert set(few.places[side]) <= set(many.places[side])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 5)), min_size=1, max_size=40))
 def test_of_any_rows_train_has_every_class_and_equal_ones_stay_together(rows):
     hashes = np.array([word for word, _ in rows], dtype=np.uint64)

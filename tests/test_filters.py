@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.decoding.options import (
     FILTERS,
@@ -40,7 +41,7 @@ def ranking(row):
     return sorted(range(len(row)), key=lambda place: (-row[place], place))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(row=ROW, k=st.integers(1, 12))
 def test_top_k_is_its_slow_twin(row, k):
     found = keep_top_k(np.array(row), k)
@@ -49,7 +50,7 @@ def test_top_k_is_its_slow_twin(row, k):
     assert [found[place] for place in wanted] == [row[place] for place in wanted]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(weights=WEIGHTS, mass=st.fractions(0, 1, max_denominator=97).filter(bool))
 def test_nucleus_is_its_slow_twin(weights, mass):
     """In whole numbers, so that the twin does not round: tokens are taken until what was taken reaches the mass."""
@@ -65,7 +66,7 @@ def test_nucleus_is_its_slow_twin(weights, mass):
     assert kept(keep_top_p(scores, float(mass))) == sorted(wanted)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(rows=st.lists(st.lists(SCORE, min_size=6, max_size=6), min_size=1, max_size=6), k=st.integers(1, 6))
 def test_every_row_is_looked_at_alone(rows, k):
     scores = np.array([[*row, 0.5] for row in rows])
@@ -75,7 +76,7 @@ def test_every_row_is_looked_at_alone(rows, k):
     assert np.array_equal(keep_top_p(deeper, 0.3)[1], keep_top_p(scores, 0.3)[::-1])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(row=ROW, k=st.integers(1, 9), mass=st.floats(1e-300, 1, exclude_min=True), temperature=st.floats(0, 1e9))
 def test_there_is_always_one_to_choose(row, k, mass, temperature):
     found = sampling_probabilities(np.array(row), temperature, top_k=k, top_p=mass)

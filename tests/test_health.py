@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import norm
+from tests.at_length import examples
 from torch import nn
 from torch.nn import functional
 
@@ -313,7 +314,7 @@ def test_what_cannot_saturate_says_so():
     assert flatness(nn.RNN(1, 1)) is not None
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=300))
 def test_every_value_falls_into_its_part(numbers):
     found = histogram(torch.tensor(numbers))

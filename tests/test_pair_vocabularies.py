@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.data import PairsData
 from pellucid.data.endings import EndingChange, Endings, change_of
@@ -69,7 +70,7 @@ def test_what_is_written_is_read_again_and_the_vocabulary_is_kept(targets):
                 assert again.encode(source) == read
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.tuples(texts, texts), min_size=2, max_size=12), st.integers(0, 11))
 def test_a_pair_of_train_is_proposed_what_the_others_say(pairs, left_out):
     """Leaving a pair out of the counts is the same as never having counted it, but for which of equals came first."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.layers.attention import attend, attention_weights
 from pellucid.layers.masks import CAUSAL
@@ -25,7 +26,7 @@ def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(1, 30), st.integers(1, 5), st.integers(0, 10_000))
 def test_three_ways_to_average_the_past_are_one(time, width, seed):
     values = drawn(time, width, seed=seed)
@@ -43,7 +44,7 @@ def test_the_softmax_of_wei_is_the_averaging_matrix(time):
         assert averaging_matrix(time)[i].tolist() == pytest.approx([1 / (i + 1)] * (i + 1) + [0] * (time - i - 1))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 10_000))
 def test_the_end_of_the_road_is_attention(time, width, seed):
     queries, keys, values = (drawn(time, width, seed=seed + k) for k in range(3))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.errors import PellucidError
 from pellucid.layers.masks import CAUSAL, Local
@@ -26,7 +27,7 @@ def direction(seed: int) -> torch.Tensor:
     return torch.randn(D, generator=torch.Generator().manual_seed(seed + 99), dtype=torch.float64)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(0, 10_000), st.integers(0, M - 1))
 def test_a_key_moves_every_output_towards_its_value_or_away(seed, which):
     queries, keys, values = drawn(seed)
@@ -50,7 +51,7 @@ def test_a_key_moves_every_output_towards_its_value_or_away(seed, which):
     assert torch.allclose(found.reach, reach, atol=1e-10)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(0, 10_000), st.integers(0, N - 1))
 def test_a_query_moves_its_own_output_and_no_other(seed, which):
     queries, keys, values = drawn(seed)
@@ -69,7 +70,7 @@ def test_a_query_moves_its_own_output_and_no_other(seed, which):
     assert found.reach[which].item() == pytest.approx(torch.linalg.matrix_norm(covariance, ord=2).item(), abs=1e-12)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(0, 10_000), st.integers(0, M - 1), st.floats(1.01, 4))
 def test_a_longer_key_draws_those_that_point_its_way(seed, which, factor):
     queries, keys, values = drawn(seed)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.at_length import examples
 
 from pellucid.data.splits import distributions
 from pellucid.data.splits.distributions import (
@@ -65,7 +66,7 @@ def test_what_numbers_the_rows_is_told_in_any_order():
         assert (counts.sum(axis=1) == 1).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(columns)
 def test_levels_hold_every_cell(column):
     levels = levels_of(column)
@@ -80,7 +81,7 @@ def test_levels_hold_every_cell(column):
     assert int(levels.totals.sum()) == len(column)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(columns, st.randoms())
 def test_ks_is_scipys(column, draw):
     sides = np.array([draw.randrange(2) for _ in column], dtype=np.int8)
@@ -93,7 +94,7 @@ def test_ks_is_scipys(column, draw):
     assert ks_distance(counts[:, 0], counts[:, 1]) == pytest.approx(wanted, abs=1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(columns, st.sampled_from([0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0]))
 def test_quantiles_are_numpys(column, part):
     levels = levels_of(column)
@@ -105,7 +106,7 @@ def test_quantiles_are_numpys(column, part):
         assert found == float(np.quantile(values, part, method="inverted_cdf"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(columns)
 def test_the_median_is_numpys(column):
     assume(

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.data.splits.assignment import sides_of, split_list
 from pellucid.data.splits.hashing import item_hashes, row_hashes
@@ -60,7 +61,7 @@ cells = st.tuples(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(cells, min_size=1, max_size=30), st.sampled_from(["", "a", "x" * 100]))
 def test_a_row_hashes_as_documented(rows, seed):
     schema = {"whole": pl.Int64, "fraction": pl.Float64, "text": pl.String, "truth": pl.Boolean}

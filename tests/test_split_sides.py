@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.data.splits import FRACTIONS, assignment
 from pellucid.data.splits.assignment import at_random, by_order, by_strata, strata_of
@@ -104,7 +105,7 @@ def levels(values, name="x", is_numeric=True):
     return Levels(name, is_numeric, distinct, codes, False)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=400))
 def test_bins_follow_the_values(values):
     strata = strata_of(levels(values), [], FRACTIONS)

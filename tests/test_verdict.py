@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.at_length import examples
 
 from pellucid.data.options import DataOptions
 from pellucid.figures.words.training import ending_words, start_words, verdict_words
@@ -89,7 +90,7 @@ def healthy(decay: str, floor: float, power: float, unrest: float, bend: float, 
     return at
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     decay=st.sampled_from(["linear", "cosine", "constant", "step"]),
     n=st.integers(10, 60),

@@ -6,6 +6,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 
 from pellucid.data import BPE, Bytes, Characters, Words, open_data, vocabulary_from_json
 from pellucid.data.prepare import encode_list, encode_text
@@ -30,7 +31,7 @@ def ways(text):
     ]  # fmt: skip
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(texts)
 def test_decoding_gives_back_what_was_encoded(text):
     for vocabulary in ways(text):
@@ -44,7 +45,7 @@ def test_decoding_gives_back_what_was_encoded(text):
     assert words.decode(words.encode(text)) == text
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(texts)
 def test_a_vocabulary_survives_json(text):
     for vocabulary in ways(text):
@@ -152,7 +153,7 @@ def test_a_list_becomes_one_stream_with_one_boundary_between_items():
         encode_list(["a"], Characters.of("ab", has_boundary=False))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(texts, max_size=6))
 def test_a_stream_is_what_encoding_each_item_gives(items):
     for vocabulary in (Characters.of([*items, "ab"]), Bytes(), PAIRS):
@@ -164,7 +165,7 @@ def test_a_stream_is_what_encoding_each_item_gives(items):
         assert [item.tolist() for item in items_in(corpus)] == [vocabulary.encode(item) for item in items]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(texts)
 def test_running_text_has_no_boundary(text):
     for vocabulary in (Characters.of(text + "ab", has_boundary=False), Bytes(has_boundary=False), PAIRS):

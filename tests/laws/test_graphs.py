@@ -7,6 +7,7 @@ import weakref
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 from trust.trees import N_POINTS, case
 
 from pellucid.autograd import explain, graph, parse
@@ -144,7 +145,7 @@ def test_a_deep_graph_is_freed_at_once_and_without_recursion() -> None:
         gc.enable()
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1.0, 2.0]), min_size=1, max_size=6))
 def test_ties_share_the_gradient_and_lose_none(numbers: list[float]) -> None:
     values = [Value(x) for x in numbers]

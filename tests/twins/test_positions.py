@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
+from tests.at_length import examples
 from torch import nn
 
 from pellucid.errors import PellucidError
@@ -121,7 +122,7 @@ def test_the_sinusoids_are_the_papers():
     assert torch.equal(sinusoids(10, 6, start=40), found[40:])
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(0, 400), st.integers(0, 1000))
 def test_a_distance_is_one_linear_map_of_the_sinusoids(k, p):
     """PE(p + k) = M_k · PE(p), with M_k made of k alone: 5 → 9 and 105 → 109 are the same map."""
@@ -169,7 +170,7 @@ def test_an_index_added_to_all_numbers_is_lost_in_layer_norm():
     assert not torch.allclose(norm(stream + made("index").embeddings(0, 4)), norm(stream), atol=1e-1)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(old=st.integers(1, 9), new=st.integers(1, 20))
 def test_a_resize_row_is_numpys_interpolation(old, new):
     rows = torch.randn(old, 3, generator=torch.Generator().manual_seed(old), dtype=torch.float64)
@@ -178,7 +179,7 @@ def test_a_resize_row_is_numpys_interpolation(old, new):
     assert np.allclose(resize_row(rows, new).numpy(), by_numpy, atol=1e-12)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(old=st.tuples(st.integers(2, 6), st.integers(2, 6)), new=st.tuples(st.integers(2, 9), st.integers(2, 9)))
 def test_a_resize_grid_is_scipys_zoom(old, new):
     """As the vision transformer's own code does it: scipy's zoom of order 1; the class token's row stays."""
@@ -249,7 +250,7 @@ def t5_bucket(relative: int, is_bidirectional: bool, n_buckets: int, farthest: i
     return bucket + min(far, n_buckets - 1)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.booleans(), st.sampled_from([(32, 128), (16, 64), (8, 20)]), st.lists(st.integers(-300, 300), min_size=1))
 def test_the_buckets_are_t5s(is_causal, sizes, back):
     n_buckets, farthest = sizes

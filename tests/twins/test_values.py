@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.at_length import examples
 from torch.nn import functional
 from trust.arbiter import agree
 
@@ -77,7 +78,7 @@ def run(program: list[tuple[str, int, int, str, float]], leaves: list[Number], i
     return numbers
 
 
-@settings(max_examples=600, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(600), derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(step, min_size=1, max_size=6), st.lists(tame, min_size=1, max_size=3))
 def test_values_compute_what_tensors_compute(
     program: list[tuple[str, int, int, str, float]], points: list[float]
