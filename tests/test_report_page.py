@@ -191,10 +191,10 @@ def test_a_run_with_hardly_anything_has_a_page():
     assert not re.search(r"[^a-z](nan|inf)[^a-z]", re.sub(r"<figcaption>.*?</figcaption>", "", report_html(nans)))
 
 
-@pytest.fixture
-def visited(browser: Browser, tmp_path: Path) -> Iterator[tuple[Page, list[str], Path]]:
-    """A page that notices requests, errors and dialogs."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+@pytest.fixture(scope="module")
+def watched(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
+    """A page that notices requests, errors and dialogs; one for all tests, since each new one takes half a second."""
+    page = browser.new_page()
     wrongs: list[str] = []
     page.on(
         "request", lambda request: None if request.url.startswith(("file:", "data:")) else wrongs.append(request.url)
@@ -202,8 +202,18 @@ def visited(browser: Browser, tmp_path: Path) -> Iterator[tuple[Page, list[str],
     page.on("console", lambda message: wrongs.append(message.text))
     page.on("pageerror", lambda error: wrongs.append(str(error)))
     page.on("dialog", lambda dialog: (wrongs.append(dialog.message), dialog.dismiss()))
-    yield page, wrongs, tmp_path
+    yield page, wrongs
     page.close()
+
+
+@pytest.fixture
+def visited(watched: tuple[Page, list[str]], tmp_path: Path) -> Iterator[tuple[Page, list[str], Path]]:
+    """The page that notices, as large and as bright as at first."""
+    page, wrongs = watched
+    wrongs.clear()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.emulate_media(media="null", color_scheme="null")
+    yield page, wrongs, tmp_path
     assert wrongs == []
 
 
