@@ -53,6 +53,12 @@ def serving_run(run, **choices):
             yield f"http://127.0.0.1:{server.address[1]}", service
 
 
+def take_time(service, monkeypatch):
+    """Every step takes a millisecond at least, so that what is endless lasts seconds on a fast machine too."""
+    step = service.generation.batch.step
+    monkeypatch.setattr(service.generation.batch, "step", lambda: time.sleep(0.001) or step())
+
+
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
     return made(tmp_path_factory.mktemp("names"), "tiny")
@@ -286,8 +292,9 @@ def test_health_and_metrics(server):
     assert float(values["pellucid_memory_bytes"]) > 1e6
 
 
-def test_a_client_that_leaves_frees_its_rows(writer):
+def test_a_client_that_leaves_frees_its_rows(writer, monkeypatch):
     address, service = writer
+    take_time(service, monkeypatch)
     before = service.metrics.given_up
     with httpx.stream("POST", f"{address}/v1/completions", json={**ENDLESS, "stream": True, "n": 3}) as answer:
         parts = answer.iter_bytes()  # held, since httpx leaves when it goes
@@ -300,9 +307,10 @@ def test_a_client_that_leaves_frees_its_rows(writer):
     assert service.metrics.given_up == before + 2
 
 
-def test_nothing_is_written_to_a_client_that_left_while_its_text_piled_up(writer, caplog):
+def test_nothing_is_written_to_a_client_that_left_while_its_text_piled_up(writer, caplog, monkeypatch):
     """The event loop is held up, as by a busy machine, so that many pieces wait for it when the client is gone."""
     address, service = writer
+    take_time(service, monkeypatch)
     body = json.dumps({**ENDLESS, "stream": True, "n": 2}).encode()
     with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as client:
         client.sendall(Connection(client.getpeername()[1]).head("POST", "/v1/completions", len(body)) + body)
@@ -380,8 +388,9 @@ def test_few_open_files_allow_few_connections(monkeypatch):
     assert allowed == [(300 + serve_app.OTHER_FILES, 1024), (1024, 1024)]
 
 
-def test_what_takes_too_long_is_cut_and_says_so(story):
+def test_what_takes_too_long_is_cut_and_says_so(story, monkeypatch):
     with serving_run(story, seconds=0.3) as (address, service):
+        take_time(service, monkeypatch)
         (choice,) = post(address, {**ENDLESS, "seed": 1, "logprobs": 0}).json()["choices"]
         assert (choice["finish_reason"], choice["stop_reason"]) == ("length", "time limit")
         assert len(choice["text"]) == len(choice["logprobs"]["tokens"])

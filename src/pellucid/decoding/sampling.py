@@ -31,9 +31,7 @@ AT_ONCE = 1024  # samples drawn together: more are no faster, and memory stays f
 LARGEST_ERROR = 50.0  # beyond it every chance is near an edge
 EXACT = 1e-12  # of a sum of shares in double precision
 COLDEST_UNSURE = 0.1  # temperature; below it errors are stretched so far that too much would be read again
-IDLE = (
-    32  # finished rows are dropped once they are this part of all: to drop each at once would cost more than it saves
-)
+IDLE = 32  # finished rows are dropped once they are this part of all: to drop each at once would cost more
 
 
 class Reading(Protocol):

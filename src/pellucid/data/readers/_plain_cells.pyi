@@ -1,3 +1,4 @@
+# int64 of each row; uint16 places in a list of names, and that; None where it is left to others
 PlainColumn = bytes | tuple[bytes, list[str]] | None
 
 def read(

@@ -52,9 +52,7 @@ class CsvRows:
     header: list[str]
     n_rows: int  # without the header
     lines: Array | None  # the line each row begins on, where cells hold newlines
-    columns: Sequence[
-        PlainColumn
-    ] = ()  # int64 of each row; uint16 places in a list of names, and that; or not read yet
+    columns: Sequence[PlainColumn] = ()  # empty: not read yet
 
 
 def read_csv(source: Source, options: ReadOptions, because: str) -> TableData:

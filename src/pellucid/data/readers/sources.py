@@ -121,9 +121,7 @@ def read_all(source: Source) -> bytes:
     """All bytes at once, for kinds that live in memory."""
     if isinstance(source, MemorySource):
         return source.read(0, source.size)
-    content = (
-        io.BytesIO()
-    )  # it gives away the bytes that it gathered; to join pieces, all of them are kept beside the whole
+    content = io.BytesIO()  # it gives away what it gathered, where joined pieces would stand beside their sum
     for start in range(0, source.size, PIECE):
         content.write(source.read(start, PIECE))
     return content.getvalue()
