@@ -7,7 +7,7 @@ Both arms are our code, with the same number of blocks, heads and width, so that
     names        makemore: AdamW at 5e-4, decay 0.01, 32 names padded to the longest of all, 15,000 steps
     shakespeare  nanoGPT's README for a CPU: AdamW from 1e-3 by a cosine, decay 0.1, 12 windows of 64, 2,000 steps
 
-both with learned positions; and ours: Muon with AdamW, rotary positions, items of all lengths but the longest together.
+both with learned positions; and ours: Muon with AdamW, rotary positions, items of all lengths together.
 The split is the one that each is known by: names 80/10/10 by the lecture's seed, of shakespeare the last tenth. Theirs
 keeps its best evaluation, as makemore does; ours is what its last step gave, or the first evaluation that is as good.
 A learning rate comes down over the whole of a run, so how soon a loss is reached is asked of a run that is planned to
@@ -54,7 +54,6 @@ from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import build_optimizer
-from pellucid.training.plan import MIXED_BELOW
 from pellucid.training.rng import numpy_rng
 from pellucid.training.tasks.batches import Batch, Items, list_items, make_batches
 from pellucid.training.tasks.sequences import evaluate_loss
@@ -86,7 +85,7 @@ TASKS = {
         "names.txt",
         "medium",
         15_000,
-        1.6,
+        1.4,
         (0.02, 0.03),
         (6.0, (0.02, 0.02)),
         1.96,
@@ -256,7 +255,7 @@ def arms_of(task: Task, folder: Path, part: float) -> list[Arm]:
             warmup=0,
             schedule=recipe.schedule,
         )
-        batches = make_batches(train, ours.batch_size, context, seed=1, is_mixed=epochs < MIXED_BELOW)
+        batches = make_batches(train, ours.batch_size, context, seed=1, by_length=False)
         ours = ours._replace(steps=max(SHARES, int(part * epochs * batches.per_epoch)))
         arms.append(Arm(name, config, batches, ours, dev))
     return arms

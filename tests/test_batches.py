@@ -136,7 +136,9 @@ def test_what_is_counted_comes_with_the_tokens_it_comes_after(side):
     for step in range(1, batches.per_epoch + 1):
         batch = batches.batch(step)
         is_real = batch.targets != IGNORED
-        places, tokens = batch.counted[is_real].unbind(-1)
+        places, tokens = batch.counted.unbind(-1)
+        assert torch.equal(batch.counted_in_place()[is_real], batch.counted)
+        assert not batch.counted_in_place()[~is_real].any()
         assert torch.equal(tokens, batch.tokens[is_real])
         assert side.tokens[places + 1].tolist() == batch.targets[is_real].tolist()
         asked += places.tolist()

@@ -172,7 +172,7 @@ def test_it_also_learns_to_predict_on_its_own_and_the_loss_that_is_told_is_that_
     assert loss.item() == pytest.approx(next_token_loss(state.model, batch).item(), abs=1e-6)
     # The slopes of the head: those of both together above, a share of those of its own prediction below.
     [head] = torch.autograd.grad(loss, [state.model.network.head.weight])
-    parts, n = state.model.predict(batch.tokens, batch.counted), state.model.vocab_size
+    parts, n = state.model.predict(batch.tokens, batch.counted_in_place()), state.model.vocab_size
     for scores, rows, share in ((parts.logits, slice(None, n), 1.0), (parts.alone, slice(n + 1, None), ALONE)):
         [alone] = torch.autograd.grad(
             share * mean_token_loss(scores, batch.targets), [state.model.network.head.weight], retain_graph=True

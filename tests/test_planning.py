@@ -31,6 +31,7 @@ from pellucid.training.tasks.counted_sides import CountedSides
 from pellucid.training.tasks.pairs import TIMED
 from pellucid.training.tasks.sequences import SequenceTask
 from pellucid.training.tasks.task import FEWEST_PREDICTIONS, FEWEST_STEPS
+from pellucid.training.trainer import build_training
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +230,22 @@ def test_items_that_are_seen_seldom_meet_others_of_any_length(monkeypatch, task)
     for plan in (slow, quick):  # the command that makes a run again decides the same
         again = TrainOptions(model="gru", steps=plan.steps, size=plan.size, batch_size=plan.batch_size)
         assert choose_plan(card, task, again)[1].is_mixed == plan.is_mixed
+
+
+def test_a_network_that_computes_no_padding_has_fair_batches(monkeypatch, task):
+    """Batches of one length each swing its loss from step to step, and save it nothing."""
+    fair, sorted_plan = (
+        plan_at(monkeypatch, task, Pace(0.001, 1e-9, 0.0), model, minutes=1.0) for model in ("transformer", "gru")
+    )
+    assert [(plan.is_fair, plan.is_mixed) for plan in (fair, sorted_plan)] == [(True, False), (False, False)]
+    fair = fair._replace(start="scratch")
+    for is_fair in (True, False):  # a run that was planned with others goes on with them
+        plan = fair._replace(is_fair=is_fair)
+        card = task.find_card("transformer")
+        batches = build_training(card, config_for(card, task, "tiny", {}), plan, task).batches
+        assert batches.by_length != is_fair
+    text = open_task(DataOptions(MEMORY), read_memory("the cat sat on the mat. " * 200, kind="text"))
+    assert not choose_plan(text.find_card("transformer"), text, TrainOptions(steps=5, size="tiny"))[1].is_fair
 
 
 def test_items_of_very_different_lengths_are_not_mixed(task):

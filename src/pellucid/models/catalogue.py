@@ -78,6 +78,7 @@ class NetworkCard:
     recipe: Recipe = field(default_factory=Recipe)
     default_for: tuple[str, ...] = ()  # kinds of data for which it is trained unless another is named
     compared_on: tuple[str, ...] = ()  # kinds of data on which `compare` trains it unless others are named
+    skips_padding: bool = False  # computes none, so that batches of a list may hold items of any lengths
     reads_windows: bool = False  # of a text, as long as the context; the others look back that far and read longer ones
 
     def build(self, config: Any) -> Any:
@@ -198,6 +199,7 @@ NETWORKS: tuple[NetworkCard, ...] = (
         recipe=Recipe("muon", 0.02, matrix_learning_rate=0.02, weight_decay=0.1, epochs=16.0, dropout=0.15),
         default_for=SEQUENCES,
         compared_on=SEQUENCES,
+        skips_padding=True,
         reads_windows=True,
     ),
     NetworkCard(

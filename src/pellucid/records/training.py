@@ -66,7 +66,8 @@ class Plan(NamedTuple):
     class_weights: str = "none"  # or "balanced": every class counts the same, however frequent it is
     replans: tuple[Replan, ...] = ()  # where steps were changed on the way; the first is how many there were before any
     available: float = 0.0  # seconds that steps may take, where epochs and not the time decided how many; else 0
-    is_mixed: bool = False  # whether items of different lengths meet in a batch of a list
+    is_mixed: bool = False  # whether all items of a list but the longest meet in its batches
+    is_fair: bool = False  # whether each batch of a list is a fair sample of it, whatever lengths meet
     device: str = "cpu"  # or cuda, mps
     precision: str = "fp32"  # of matrix products: fp32, bf16 or fp16
     is_compiled: bool = False  # by torch.compile

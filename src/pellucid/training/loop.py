@@ -40,8 +40,9 @@ def watch_nothing(step: int) -> AbstractContextManager[None]:
 
 def next_token_loss(model: Any, batch: Batch) -> Tensor:
     """What is asked of a sequence model: the mean loss over all tokens of a batch."""
-    given = (batch.tokens,) if batch.counted is None else (batch.tokens, batch.counted)
     real = places_of_tokens(model, batch)
+    counted = batch.counted_in_place() if real is None else batch.counted
+    given = (batch.tokens,) if counted is None else (batch.tokens, counted)
     if real is None:
         return mean_token_loss(model(*given), batch.targets)
     return mean_token_loss(model(*given, real=real), batch.targets.flatten()[real])
@@ -50,7 +51,7 @@ def next_token_loss(model: Any, batch: Batch) -> Tensor:
 def loss_on_counting(model: OnCounting, batch: Batch) -> Tensor:
     """The same of a network that starts from counting; on the way back it also learns to predict on its own."""
     real = places_of_tokens(model, batch)
-    parts = model.predict(batch.tokens, batch.counted, real)
+    parts = model.predict(batch.tokens, batch.counted_in_place() if real is None else batch.counted, real)
     targets = batch.targets.flatten() if real is None else batch.targets.flatten()[real]
     alone = mean_token_loss(parts.alone, targets)
     # Adds nothing to the loss that is told, and its slopes to the gradients.

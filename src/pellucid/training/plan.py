@@ -137,7 +137,7 @@ def choose_plan(
         n_evaluations, evaluated = evaluations_within(looked_at, n_dev)
         evaluated = min(evaluated or n_dev, EVALUATED)
         plan = with_steps(plan, options.steps, options.training, n_evaluations)
-        plan = with_shift(plan, config, epochs, options)._replace(is_mixed=is_mixed(task, epochs))
+        plan = with_shift(plan, config, epochs, options)._replace(is_mixed=is_mixed(plan, task, epochs))
         if options.compile or options.precision == "auto":
             tried = _try(card, config, plan, task, options, time.monotonic(), trials)
             tried, tries = _faster_ways(card, config, tried, task, options, trials, lambda pace: options.steps)
@@ -162,7 +162,7 @@ def choose_plan(
         paces = {"one": 1e3 * alone.pace.step, "several": 1e3 * tried.pace.step, "threads": plan.threads}
         reasons.append(Statement("threads", paces))
         tried = alone if alone.pace.step < tried.pace.step else tried
-    if is_mixed(task, min(card.recipe.epochs, tried.n_steps / tried.per_epoch)):
+    if is_mixed(plan, task, min(card.recipe.epochs, tried.n_steps / tried.per_epoch)):
         tried = _try(
             card, config, tried.plan._replace(is_mixed=True), task, options, deadline, trials
         )  # more is padded
@@ -196,8 +196,9 @@ def choose_plan(
         kind = kind if task.measure.side == "dev" else "epochs-limited-on-train"
         reasons.append(Statement(kind, {"steps": tried.n_steps, "epochs": most / per_epoch}))
     config = config_for(card, task, size or SIZES[0], options.network)
-    config, why = with_dropout(card, config, n_steps / per_epoch, options)
-    plan = with_shift(plan, config, n_steps / per_epoch, options)._replace(is_mixed=is_mixed(task, n_steps / per_epoch))
+    epochs = n_steps / per_epoch
+    config, why = with_dropout(card, config, epochs, options)
+    plan = with_shift(plan, config, epochs, options)._replace(is_mixed=is_mixed(plan, task, epochs))
     plan = with_steps(plan, n_steps, options.training, tried.n_evaluations)
     if grows and "save_every" not in options.training:
         # By the steps that it may grow to: every checkpoint waits for the disk.
@@ -390,9 +391,9 @@ def with_dropout(card: NetworkCard, config: Any, epochs: float, options: TrainOp
     return dataclasses.replace(config, dropout=dropout), [reason]
 
 
-def is_mixed(task: Task, epochs: float) -> bool:
-    """Whether items of a list that are seen so seldom meet others of any length."""
-    return epochs < MIXED_BELOW and task.is_mixable
+def is_mixed(plan: Plan, task: Task, epochs: float) -> bool:
+    """Whether items of a list that are seen so seldom meet others of any length, although more is padded."""
+    return not plan.is_fair and epochs < MIXED_BELOW and task.is_mixable
 
 
 def loss_reasons(task: Task, plan: Plan) -> list[Statement]:
@@ -443,6 +444,7 @@ def draft(card: NetworkCard, config: Any, task: Task, options: TrainOptions, wor
         loss=task.default_loss,
         start=task.default_start,
         shift=recipe.shift if task.facts.kind == "images" else 0,
+        is_fair=card.skips_padding and task.facts.kind == "list",
     )
     plan = plan._replace(**{name: value for name, value in asked.items() if name in Plan._fields})
     precision = options.precision or ("fp32" if device == "cpu" or options.steps else "auto")

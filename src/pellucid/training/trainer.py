@@ -69,7 +69,7 @@ def build_training(card: NetworkCard, config: Any, plan: Plan, task: Task, world
     """Build the network and what it trains with, on the plan's device. world: processes that all build it together."""
     torch.set_num_threads(plan.threads)
     model = task.build_network(card, config, plan)
-    batches = task.make_batches(plan, is_fair=model.rows_meet)
+    batches = task.make_batches(plan, is_fair=plan.is_fair or model.rows_meet)
     model.to(place_for(plan.device, world.local_rank))
     if world.is_shared and plan.shard:
         shard_network(model)

@@ -96,16 +96,18 @@ class OnCounting(SequenceModel):
         return self.network.skips_padding
 
     def forward(self, tokens: Tensor, counted: Tensor | None = None, real: Tensor | None = None) -> Tensor:
-        """counted: what is counted after each token, (batch, time, vocab), where more was read than stands here."""
+        """counted: what is counted after each token, where more was read than stands here.
+
+        (batch, time, vocab), or with real, which says where the tokens stand, (n, vocab).
+        """
         return self.predict(tokens, counted, real).logits
 
     def predict(self, tokens: Tensor, counted: Tensor | None = None, real: Tensor | None = None) -> Parts:
         """The same in its parts: what is counted, what is learned, and how far the counts are trusted."""
         if counted is None:
             counted = self.counts.forward(tokens)
-        if real is None:
-            return self.join(self.network(tokens), counted)
-        return self.join(self.network(tokens, real), counted.flatten(0, 1)[real])
+            counted = counted if real is None else counted.flatten(0, 1)[real]
+        return self.join(self.network(tokens) if real is None else self.network(tokens, real), counted)
 
     def join(self, scores: Tensor, counted: Tensor) -> Parts:
         """What the logits are made of: the network's scores, and the log-probabilities that were counted."""

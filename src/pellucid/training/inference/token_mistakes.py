@@ -95,7 +95,8 @@ def predict_side(model: SequenceModel, side: Corpus, context: int, most: int) ->
     with evaluating(model):
         for read, places in made:
             batch = batch_to(read, device)
-            scores = model(batch.tokens) if batch.counted is None else model(batch.tokens, batch.counted)
+            counted = batch.counted_in_place()
+            scores = model(batch.tokens) if counted is None else model(batch.tokens, counted)
             logs = scores.double().log_softmax(-1).cpu()  # (rows, time, vocab)
             best, likeliest = logs.max(-1)
             is_real = (read.targets != IGNORED).numpy()
@@ -130,7 +131,7 @@ def _window_batches(side: Corpus, context: int, most: int, counts: CountModel | 
         if counts is not None:
             began = max(0, first - counts.reach)
             logs = counts.after_each(side.tokens[began:end].astype(np.int64))[first - began :]
-            counted = torch.from_numpy(logs)[None]
+            counted = torch.from_numpy(logs)
         yield Batch(stretch[None, :-1], stretch[None, 1:], end - first, counted), np.arange(first, end)[None]
 
 

@@ -2,9 +2,9 @@
 
 Where several processes train together, each takes its share of the rows of the same batch.
 
-An epoch is a pass over everything, in an order of its own. Items of a list are put together with others of about
-their length, so that hardly anything is padded, or, where they are seen seldom, with all but the longest; which of them
-meet, and which batch comes first, is left to chance.
+An epoch is a pass over everything, in an order of its own. Which items of a list meet in a batch is left to chance
+where the network computes no padding. For others they are put together with items of about their length, so that hardly
+anything is padded, or, where they are seen seldom, with all but the longest; and which of those, chance decides.
 """
 
 from __future__ import annotations
@@ -68,7 +68,18 @@ class Batch(NamedTuple):
     tokens: Tensor
     targets: Tensor
     n_tokens: int  # targets that count
-    counted: Tensor | None = None  # what counts say comes after each token, (batch, time, vocab)
+    counted: Tensor | None = None  # what counts say comes after each token that is no padding, (n, vocab)
+
+    def counted_in_place(self) -> Tensor | None:
+        """The same where the tokens stand, (batch, time, vocab), with zeros where padding is."""
+        if self.counted is None:
+            return None
+        shape = (*self.targets.shape, self.counted.shape[-1])
+        if self.n_tokens == self.targets.numel():
+            return self.counted.view(shape)
+        spread = self.counted.new_zeros(shape)
+        spread[self.targets != IGNORED] = self.counted
+        return spread
 
 
 Counted = Callable[[Ints], Tensor]  # places of tokens -> log-probabilities of what comes after each, (…, vocab)
@@ -86,8 +97,8 @@ def make_batches(
 ) -> ListBatches | TextBatches:
     """Batches of a list's items or of a text's windows, whichever the side is.
 
-    by_length: items of about one length meet, which saves padding; with is_mixed only the longest do. Not for a model
-    whose rows meet in training. counted: what comes after each token by counting, for a network that learns on top.
+    by_length: items of about one length meet, which saves padding; with is_mixed only the longest do. Without it each
+    batch is a fair sample. counted: what comes after each token by counting, for a network that learns on top.
     """
     if side.has_boundary:
         items = Items(side.tokens, side.boundaries, counted, side.closing)
@@ -119,7 +130,7 @@ class Items:
         at = np.minimum(self.starts[rows, None] + places, len(self.tokens) - 2)
         tokens = np.where(is_real, self.tokens[at].astype(np.int64), 0)
         targets = np.where(is_real, label_ends(self.tokens[at + 1].astype(np.int64), self.closing), IGNORED)
-        counted = self.counted(at) if self.counted else None
+        counted = self.counted(at[is_real]) if self.counted else None
         return Batch(torch.from_numpy(tokens), torch.from_numpy(targets), int(lengths.sum()), counted)
 
 
@@ -230,7 +241,7 @@ class TextBatches(Epochs):
         """The windows that begin there."""
         at = rows[:, None] + np.arange(self.context)
         tokens, targets = (torch.from_numpy(self.tokens[where].astype(np.int64)) for where in (at, at + 1))
-        return Batch(tokens, targets, targets.numel(), self.counted(at) if self.counted else None)
+        return Batch(tokens, targets, targets.numel(), self.counted(at.reshape(-1)) if self.counted else None)
 
     def shuffle(self, rng: np.random.Generator) -> list[Ints]:
         """The first tokens of the windows of each batch."""

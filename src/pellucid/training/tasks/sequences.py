@@ -314,7 +314,7 @@ class SequenceTask(Task):
         if (side, most) not in self._passes_kept:
             passes = _passes(part, self.context, tokens_of_a_pass(counts.vocab_size), counts)
             self._passes_kept[side, most] = [
-                (batch if batch.counted is not None else batch._replace(counted=counts.forward(batch.tokens)), places)
+                (batch if batch.counted is not None else _with_counted(batch, counts), places)
                 for batch, places in passes
             ]
         return self._passes_kept[side, most]
@@ -501,13 +501,18 @@ def _scores_of_tokens(
 ) -> tuple[torch.Tensor, Parts | None]:
     """The scores of a batch without its padding, (n, vocab), and of a network on counting what they are made of."""
     real = places_of_tokens(model, batch)
+    counted = batch.counted_in_place() if real is None else batch.counted
     if with_parts and isinstance(model, OnCounting):
-        parts = model.predict(batch.tokens, batch.counted, real)
+        parts = model.predict(batch.tokens, counted, real)
         if real is None:
             parts = Parts(*(one.flatten(0, 1)[is_real] for one in parts))
         return parts.logits, parts
-    given = (batch.tokens,) if batch.counted is None else (batch.tokens, batch.counted)
+    given = (batch.tokens,) if counted is None else (batch.tokens, counted)
     return (model(*given).flatten(0, 1)[is_real] if real is None else model(*given, real=real)), None
+
+
+def _with_counted(batch: Batch, counts: CountModel) -> Batch:
+    return batch._replace(counted=counts.forward(batch.tokens)[batch.targets != IGNORED])
 
 
 def tokens_of_a_pass(vocab_size: int) -> int:
@@ -556,6 +561,6 @@ def _passes(side: Corpus, context: int, most_tokens: int, counts: CountModel | N
         if counts is not None:
             began = max(0, first - counts.reach)
             logs = counts.after_each(side.tokens[began:end].astype(np.int64))[first - began :]
-            counted = torch.from_numpy(logs).view(n, length, -1)
+            counted = torch.from_numpy(logs)
         batch = Batch(stretch[:-1].view(n, length), stretch[1:].view(n, length), n * length, counted)
         yield batch, np.arange(first, end).reshape(n, length)
