@@ -58,8 +58,8 @@ MIXED_BELOW = 6.0  # epochs; in more, batches of one length each learn as much, 
 DROPOUT_FROM = 6.0  # epochs; with fewer there is more to learn than to learn by heart
 FAR, FAR_FROM, FAR_SIDE = 3, 50.0, 24  # pixels that images are moved by from so many epochs on, if they have this side
 BESIDE_FOLDS = 0.5  # of the time for the network that is kept, where a cross-validation follows
-KEPT_BACK = 0.08  # of the budget, for the end: test, samples, report; and
-KEPT_BACK_SECONDS = 6.0  # for the start, at least: torch, data, simple models
+KEPT_BACK = 0.06  # of the budget, for an end that takes longer than was measured; and
+KEPT_BACK_SECONDS = 1.5  # for what is not measured: Python's own start, samples, the report
 
 
 SIZE_REASONS = ("size-by-data", "size-by-time", "rest-by-data", "rest-by-time")
@@ -145,7 +145,7 @@ def choose_plan(
             reasons += tries
         plan = plan._replace(reasons=(*reasons, *why), size=size, evaluated=evaluated if evaluated < n_dev else 0)
         return config, plan
-    deadline = time.monotonic() + 60 * options.minutes * (1 - KEPT_BACK) - max(KEPT_BACK_SECONDS, spent)
+    deadline = time.monotonic() + 60 * options.minutes * (1 - KEPT_BACK) - KEPT_BACK_SECONDS - spent
     tried = _try(card, config, plan, task, options, deadline, trials)
     while sizes.guessed and size != SIZES[0] and tried.n_steps < tried.enough:
         smaller = _size_with_time(card, task, options, size, tried)
