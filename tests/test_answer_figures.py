@@ -527,6 +527,22 @@ def test_curves_are_drawn_in_their_unit():
     assert "nan" not in images.svg
 
 
+def test_simple_models_far_above_the_curves_do_not_squeeze_them():
+    """Curves from 1.8 to 2.0: what is up to 2.1 stands in the frame, and the rest is told."""
+    evaluations = tuple(
+        one._replace(train=loss, dev=loss)
+        for one, loss in zip(TINY_RUN.evaluations, (2.0, 1.9, 1.85, 1.8), strict=False)
+    )
+    own = tuple(one._replace(loss=1.9) for one in TINY_RUN.steps)
+    network, count, *_ = TINY_RUN.ladder.rungs
+    rungs = [count._replace(name=name, dev=dev, is_counted=True) for name, dev in (("near", 2.05), ("far", 2.5))]
+    ladder = TINY_RUN.ladder._replace(rungs=(network, *rungs))
+    picture = draw_loss_curves(replace(TINY_RUN, steps=own, evaluations=evaluations, ladder=ladder))
+    assert "near 2.0500" in words_of(picture.svg)
+    assert "far 2.5000" not in words_of(picture.svg)
+    assert "Above the frame: far 2.5000." in picture.caption
+
+
 def test_a_metric_of_the_data_is_written_with_four_digits():
     assert metric_words("MAE", 15432.1) == "15,432"
     assert metric_words("accuracy", math.nan) == "not known"

@@ -197,7 +197,9 @@ def test_a_cross_validation_leaves_half_of_the_time_and_a_few_hundred_steps(monk
     assert [plan.folds for plan in plans.values()] == [5, 5, 5]
     # 50 epochs of 9 batches; networks of three folds have the time to grow as far as this one may.
     assert (plans[0.001].steps, reason_of(plans[0.001], "folds-by-time")) == (450, None)
-    assert plans[0.001].available == pytest.approx((60 * (1 - planning.KEPT_BACK) - planning.KEPT_BACK_SECONDS) / 4, rel=0.05)
+    assert plans[0.001].available == pytest.approx(
+        (60 * (1 - planning.KEPT_BACK) - planning.KEPT_BACK_SECONDS) / 4, rel=0.05
+    )
     assert plans[0.035].steps == pytest.approx(reason_of(plans[0.035], "folds-by-time").facts["steps"] / 2, rel=0.1)
     assert plans[0.15].steps == FEWEST_STEPS
     assert plan_at(monkeypatch, small, Pace(0.03, 1e-6, 0.0), "tabm", minutes=1.0, folds=0).folds == 0

@@ -10,6 +10,7 @@ from pellucid.records import TrainingReport
 
 WIDTH, UPPER, LOWER, BETWEEN, RIGHT, KEY = 860.0, 420.0, 90.0, 26.0, 250.0, 48.0
 SMOOTHED = 8  # batches in a point of the thick line, at least
+ABOVE = 0.5  # of the height of the run's own losses: what is farther above them would squeeze them
 
 
 def draw_loss_curves(seen: TrainingReport) -> Picture:
@@ -45,14 +46,22 @@ def draw_loss_curves(seen: TrainingReport) -> Picture:
     rates.line([(step.step, step.learning_rate) for step in seen.steps], INK, width=2.5, says="learning rate")
     marks = [*_key(seen), *losses.draw(0, KEY, has_numbers_below=False), *rates.draw(0, KEY + UPPER + BETWEEN)]
     title = f"How the {seen.network.name} learned: the loss, step by step"
-    return picture(title, _captions(seen), marks, LEFT + WIDTH + RIGHT, KEY + UPPER + BETWEEN + LOWER + BOTTOM)
+    return picture(
+        title, _captions(seen, losses.y), marks, LEFT + WIDTH + RIGHT, KEY + UPPER + BETWEEN + LOWER + BOTTOM
+    )
 
 
 def _loss_axis(seen: TrainingReport) -> Axis:
-    """From the lowest loss to a little above guessing; a start that is far worse leaves the frame."""
+    """From the lowest loss to a little above guessing; a start that is far worse leaves the frame.
+
+    So do simple models far above a run that begins where counting ends.
+    """
     losses = [step.loss for step in seen.steps]
     losses += [loss for evaluation in seen.evaluations for loss in (evaluation.train, evaluation.dev)]
-    whole = axis_spanning([*losses, *_rules(seen).values()], f"loss, {loss_unit_words(seen.ladder.measure)}")
+    own = [loss for loss in losses if math.isfinite(loss)]
+    highest = max(own) + ABOVE * (max(own) - min(own)) if own else math.inf
+    rules = [rule for rule in _rules(seen).values() if rule <= highest]
+    whole = axis_spanning([*losses, *rules], f"loss, {loss_unit_words(seen.ladder.measure)}")
     ceiling = 1.15 * max(seen.start.uniform, seen.evaluations[-1].judged if seen.evaluations else 0.0)
     is_cut = math.isfinite(ceiling) and whole.low < ceiling < whole.high
     return whole._replace(high=ceiling) if is_cut else whole
@@ -76,7 +85,7 @@ def _rules(seen: TrainingReport) -> dict[str, float]:
     return {name: loss for name, loss in losses.items() if math.isfinite(loss)}
 
 
-def _captions(seen: TrainingReport) -> list[str]:
+def _captions(seen: TrainingReport, axis: Axis) -> list[str]:
     lines = []
     best = min(
         [evaluation for evaluation in seen.evaluations if math.isfinite(evaluation.judged)],
@@ -100,7 +109,9 @@ def _captions(seen: TrainingReport) -> list[str]:
         _start(seen) + (f" Each point of the thick line is the mean of {per_point} batches." if per_point > 1 else "")
     )
     gaps = gap_words_of([(step.step, step.loss) for step in seen.steps], "loss")
-    return [*lines, *([gaps] if gaps else [])]
+    above = sorted((rule, name) for name, rule in _rules(seen).items() if rule > axis.high)
+    outside = ", ".join(f"{name} {loss_words(rule)}" for rule, name in above)
+    return [*lines, *([f"Above the frame: {outside}."] if above else []), *([gaps] if gaps else [])]
 
 
 def _start(seen: TrainingReport) -> str:
