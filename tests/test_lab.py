@@ -615,7 +615,7 @@ def read_events(visitor: Visitor, run: str) -> Iterator[dict[str, Any]]:
 
 def test_a_training_is_a_process_that_can_be_stopped_and_gone_on_with(visitor):
     """Started by one lab, stopped by another that only sees the folder, and gone on with to its end."""
-    options = {"model": "mlp", "size": "tiny", "steps": 400, "threads": 1, "save_every": 20}
+    options = {"model": "mlp", "size": "tiny", "steps": 2000, "threads": 1, "save_every": 100}
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell has it for what a script starts with &
     try:
         run = visitor.post(
