@@ -263,7 +263,7 @@ PARTS = (
     Part("serve", ("--json",), serve_rows, serve_figures),
     Part("scalar", ("--json",), scalar_rows),
     Part("counting", ("--json", "--turns", "3"), counting_rows),
-    Part("split", ("--json", "--rounds", "3"), split_rows),
+    Part("split", ("--json", "--rounds", "7"), split_rows),
     Part("attention", ("--json", "--turns", "9"), attention_rows),
     Part("overhead", ("--json", "--demo"), figures=overhead_figures),
     Part("scaling", ("--json",), figures=scaling_figures),

@@ -27,11 +27,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", POLARS_MAX_THREADS="1")
-
 import numpy as np
 
 from memory import Action, grown_by
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
 
 
 class Point(NamedTuple):
@@ -168,7 +168,7 @@ def measured(curve: Curve, turns: int) -> list[Point]:
     found = []
     for size in curve.sizes:
         words = [sys.executable, __file__, "--point", curve.name, str(size), "--turns", str(turns)]
-        run = subprocess.run(words, stdout=subprocess.PIPE, encoding="utf-8", check=True)
+        run = subprocess.run(words, stdout=subprocess.PIPE, encoding="utf-8", env=ONE_THREAD, check=True)
         found.append(Point(*json.loads(run.stdout)))
     return found
 

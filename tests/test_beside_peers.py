@@ -1,6 +1,8 @@
 """The table of all benchmarks beside their peers: ratios, who is called faster, memory, and the exponents of growth."""
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,12 @@ def table(monkeypatch):
     """The module as `make bench` finds it."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return importlib.import_module("beside_peers")
+
+
+def test_parts_are_run_in_the_surroundings_that_they_are_asked_for_in():
+    """Curves of growth are of one thread, and so once was everything beside them: Polars too, where two are usual."""
+    ask = "import os; before = dict(os.environ); import beside_peers; assert dict(os.environ) == before"
+    subprocess.run([sys.executable, "-c", ask], cwd=ROOT / "benchmarks", check=True)
 
 
 def points(*seconds_and_losses):
