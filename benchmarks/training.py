@@ -14,12 +14,11 @@ A learning rate comes down over the whole of a run, so how soon a loss is reache
 end there. Its number of steps and its rates were chosen on that same side; a run of minutes learns more with lower
 ones. Of names a longer run goes on to a loss that theirs does not reach.
 
-Theirs has torch's fused attention and products and computes its padding; ours has what it has: attention of its own for
-short rows, oneDNN's products where they are faster, and no padding. The clock is the CPU time of one thread; the arms
-take turns, a share of their steps at a time; evaluations are not timed. A step's time is the median of the turns
-[lowest..highest]. Memory is by how much a process of its own grows during ten steps. With --quick every arm makes a
-tenth of its steps, which shows the cost of a step and not what is reached. All of it takes about ten minutes on a quiet
-machine.
+Theirs has torch's fused attention and computes its padding; ours has what it has: attention of its own for short rows,
+and no padding. The clock is the CPU time of one thread; the arms take turns, a share of their steps at a time;
+evaluations are not timed. A step's time is the median of the turns [lowest..highest]. Memory is by how much a process
+of its own grows during ten steps. With --quick every arm makes a tenth of its steps, which shows the cost of a step and
+not what is reached. All of it takes about ten minutes on a quiet machine.
 """
 
 import argparse
@@ -53,7 +52,6 @@ from pellucid.models.catalogue import find_network
 from pellucid.models.sequences.configs import TransformerConfig
 from pellucid.models.sequences.transformer import Transformer
 from pellucid.records import Plan
-from pellucid.training import products
 from pellucid.training.loop import steps
 from pellucid.training.optimizers import build_optimizer
 from pellucid.training.rng import numpy_rng
@@ -173,19 +171,16 @@ class Arm:
 
 @contextmanager
 def as_torch_has_it() -> Iterator[None]:
-    """Inside, attention and matrix products are torch's own, and padding is computed."""
+    """Inside, attention is torch's own, and padding is computed."""
     limits = dict.fromkeys(("LONGEST_COMPILED", "LONGEST_IN_TORCH"), 0)
     before = {name: getattr(row_attention, name) for name in limits}
     skips = Transformer.skips_padding
     vars(row_attention).update(limits)
-    are_faster_here = products.are_faster_here
-    vars(products)["are_faster_here"] = lambda: False
     Transformer.skips_padding = property(lambda _: False)  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
         vars(row_attention).update(before)
-        vars(products)["are_faster_here"] = are_faster_here
         Transformer.skips_padding = skips  # type: ignore[method-assign]
 
 

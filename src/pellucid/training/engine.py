@@ -19,7 +19,6 @@ from torch import distributed as dist
 from pellucid.records import Plan
 from pellucid.training.devices import autocast_for, place_for
 from pellucid.training.distributed import ALONE, Share, World, share_batch_norms
-from pellucid.training.products import fast_products
 from pellucid.training.rng import seed_torch
 from pellucid.training.tasks.task import Batches, LossFunction, SharedBatches, batch_to
 
@@ -101,7 +100,7 @@ class Engine:
         if not self.world.is_shared and self.plan.accumulate == 1:
             batch = batch_to(batches.batch(step), self.device)
             self._last = [batch]
-            with autocast_for(self.plan.precision, self.device), fast_products(self.plan, self.device):
+            with autocast_for(self.plan.precision, self.device):
                 loss = forward(batch)
             self._backward(loss)
             return StepLoss(loss.item(), batch.n_tokens)
@@ -120,7 +119,7 @@ class Engine:
         own = torch.zeros((), dtype=torch.float64, device=self.device)
         for place, (part, weight) in enumerate(zip(self._last, weights, strict=True)):
             with self._synchronised_by_last(is_last=place == n_parts - 1):
-                with autocast_for(self.plan.precision, self.device), fast_products(self.plan, self.device):
+                with autocast_for(self.plan.precision, self.device):
                     loss = forward(part)
                 if waiting is not None and place == 0:
                     waiting.wait()
