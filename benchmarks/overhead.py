@@ -115,13 +115,14 @@ def _call_after_import(name: str, function: Callable[[], None]) -> None:
 def measure_run(words: Sequence[str]) -> tuple[float, ...]:
     """One run in a folder of its own: what `MEASURED` names."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+", encoding="utf-8") as progress:
         began = time.perf_counter()
         screen, last = 0.0, ""
         with subprocess.Popen(
             [sys.executable, os.path.abspath(__file__), "--one", shlex.join(words)],
             cwd=folder,
             stdout=subprocess.PIPE,
+            stderr=progress,
             encoding="utf-8",
             env={**kept, "PYTHONUNBUFFERED": "1"},
         ) as process:
@@ -131,7 +132,8 @@ def measure_run(words: Sequence[str]) -> tuple[float, ...]:
                     screen = time.perf_counter() - began
                 last = line
         if process.returncode:
-            raise SystemExit(f"the training ended with {process.returncode}")
+            progress.seek(0)
+            raise SystemExit(f"{progress.read()}\nthe training ended with {process.returncode}")
         whole = time.perf_counter() - began
     wall, cpu, all_cpu, peak = json.loads(last)
     return screen, whole - wall, all_cpu - cpu, wall, cpu, whole, peak

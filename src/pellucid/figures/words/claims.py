@@ -131,7 +131,7 @@ def tally_words(ledger: Ledger) -> str:
     n_covered = sum([len(one.covers) for one in ledger.results])
     if not ledger.results:
         return "No claim is like that."
-    told = join_words([f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]])
+    told = join_words([f"{verdict} {counts[verdict]}" for verdict in VERDICTS if counts[verdict]])
     covering = f", which decide {len(ledger.results) + n_covered} statements" if n_covered else ""
     return f"{count_of(len(ledger.results), 'claim')}{covering}: {told}."
 
