@@ -37,7 +37,7 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# One table of ours beside every peer, about an hour; then what looking costs, and the lab.
+# One table of ours beside every peer, then what looking costs, and the lab: 20 minutes on two fast cores, or an hour.
 bench: $(VENV)/installed-bench
 	$(BIN)/python benchmarks/beside_peers.py --write docs/performance.md
 	$(BIN)/python benchmarks/health.py

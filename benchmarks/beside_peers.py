@@ -4,7 +4,7 @@
 
 It runs the benchmarks beside this file one after another, each with --json, and keeps what they printed in out/bench/,
 one file each. With --kept, what is there is not measured again, so that a run that was stopped goes on. On two quiet
-cores it takes about three quarters of an hour.
+cores it takes between a quarter and three quarters of an hour, by how fast they are.
 
 A ratio is theirs over ours, so that above 1 ours is faster: the median, and in brackets the lowest and the highest of
 the turns' own ratios. Where 1 lies between those two, neither is called faster. A benchmark that fails is named and
