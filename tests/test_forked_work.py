@@ -3,9 +3,11 @@
 import os
 import pickle
 import signal
+import time
 
 import numpy as np
 import pytest
+from trust.processes import alive, wait_for
 
 from pellucid.data.options import DataOptions, open_with
 from pellucid.errors import PellucidError
@@ -29,6 +31,29 @@ def test_what_does_not_come_is_worked_out_here():
 
     assert ForkedWork(work).result() == here
     assert ForkedWork(lambda: [lambda: here]).result()[0]() == here  # a function cannot be handed over
+
+
+def test_the_other_process_ends_when_nobody_is_left_to_ask(tmp_path):
+    told = tmp_path / "told"
+
+    def work() -> bytes:
+        parent = os.getppid()
+        told.write_text(str(os.getpid()))
+        while os.getppid() == parent:
+            time.sleep(0.01)
+        return bytes(1 << 20)  # more than a pipe holds
+
+    if not (asking := os.fork()):
+        ForkedWork(work)
+        time.sleep(600)
+    assert wait_for(lambda: told.exists() and told.read_text(), 60)
+    os.kill(asking, signal.SIGKILL)
+    os.waitpid(asking, 0)
+    child = int(told.read_text())
+    has_ended = wait_for(lambda: not alive(child), 10)
+    if not has_ended:
+        os.kill(child, signal.SIGKILL)
+    assert has_ended
 
 
 def test_a_mistake_of_the_user_is_raised_where_it_is_asked_for(capfd):

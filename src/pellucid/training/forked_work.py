@@ -29,6 +29,7 @@ class ForkedWork(Generic[Result]):
             warnings.simplefilter("ignore")  # of a fork beside threads: those of NumPy's products are not used there
             self._child = os.fork()
         if self._child == 0:
+            os.close(self._read_end)  # or it would wait for itself to read, where the other was killed
             _hand_over(work, write_end)
         os.close(write_end)
 
