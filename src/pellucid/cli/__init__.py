@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from pellucid.training.launch import tell_outcome
 
         code = tell_outcome(code)
-    elif arguments is None and "torch" in sys.modules:
+    if arguments is None and "torch" in sys.modules:
         _leave_at_once(code)
     sys.exit(code)
 
@@ -125,9 +125,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _leave_at_once(code: int) -> None:
     """End the process without taking the interpreter apart, which with torch takes a tenth of its start.
 
-    Whatever asked to be called at the end is called, and threads that are still at work are waited for as usual.
+    One of several that train together may not come to its end otherwise: Gloo's threads let go of tensors, and ask for
+    the interpreter to do so. Whatever asked to be called at the end is called, and threads that are still at work are
+    waited for as usual.
     """
-    if threading.active_count() > 1:
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         return
     atexit._run_exitfuncs()
     try:

@@ -34,6 +34,9 @@ MEETING = timedelta(minutes=2)  # to reach the process where all meet
 TIMEOUT = timedelta(minutes=30)  # of one exchange: rank 0 may fit simple models, sample or save for so long
 # What an exchange says when another process is gone or silent; torch has no class for it.
 SIGNS_OF_LOSS = ("onnection closed by peer", "onnection reset", "onnection refused", "gloo", "Broken pipe", "imed out")
+# Groups that this process has parted from. To take one apart, torch waits for Gloo's threads without letting go of the
+# interpreter, and one of them may wait for that, to let go of the tensors of an exchange that failed. So none is.
+_PARTED: list[Any] = []
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,7 @@ def joined_world(device: str = "cpu") -> Iterator[World]:
         yield world
     finally:
         if dist.is_initialized():
+            _PARTED.append(dist.group.WORLD)
             dist.destroy_process_group()
 
 

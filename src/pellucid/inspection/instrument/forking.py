@@ -35,6 +35,7 @@ def measure_in_fork(model: nn.Module, measure: Callable[[], object], seconds: fl
         warnings.simplefilter("ignore")  # of a fork beside threads: those of torch are not used there
         child = os.fork()
     if child == 0:
+        os.close(read_end)
         _answer(measure, write_end, seconds)
     os.close(write_end)
     try:
