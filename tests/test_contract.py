@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from pellucid.cli import OUTCOME
 from pellucid.cli.contract import answer
 from pellucid.errors import LONGEST_LINE, ExpressionError, PellucidError, one_line, printable, quoted
 
@@ -209,10 +210,13 @@ def test_the_folder_may_be_gone(tmp_path):
 
 
 @pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["no-such-command"], 2)])
-def test_a_command_that_loaded_torch_ends_without_taking_it_apart(words, code):
-    """What was to be called at the end is called, all is printed, and the exit code stays."""
+@pytest.mark.parametrize("environment", [{}, {OUTCOME: "outcome"}], ids=["alone", "worker"])
+def test_a_command_that_loaded_torch_ends_without_taking_it_apart(words, code, environment):
+    """What was to be called at the end is called, all is printed, and the exit code stays; a worker's too, which has a
+    thread that watches its parent."""
     around = (
-        "import atexit, sys, torch\n"
+        "import atexit, sys, threading, time, torch\n"
+        "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
         "class Kept:\n"
         "    def __del__(self): print('taken apart')\n"
         "kept = Kept()\n"
@@ -221,7 +225,13 @@ def test_a_command_that_loaded_torch_ends_without_taking_it_apart(words, code):
         "from pellucid.cli import main\n"
         "main()\n"
     )
-    run = subprocess.run([sys.executable, "-c", around], capture_output=True, encoding="utf-8", check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", around],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, **environment},
+        check=False,
+    )
     assert run.returncode == code
     assert run.stdout.endswith("called at the end\n")
     assert ("pellucid" in run.stdout) == (not code)
