@@ -521,6 +521,10 @@ def test_curves_are_drawn_in_their_unit():
     assert {"loss, squared error", "simple models, on dev", "linear regression 0.1000"} <= set(words)
     assert picture.caption[0].startswith("On dev the lowest loss is 0.0120, after step 4 of 4, 0.088 below linear reg")
     assert "without having learned it should be about 1.0000" in picture.caption[1]
+    # What was measured on a part of dev on the way is not set beside what simple models have on all of it.
+    of_part = draw_loss_curves(replace(TINY_ROWS, plan=TINY_ROWS.plan._replace(evaluated=10)))
+    assert of_part.caption[0].startswith("On about 10 predictions of dev the lowest loss is 0.0120")
+    assert f"; on more of it {TINY_ROWS.ladder.loss(TINY_ROWS.rung):.4f}, " in of_part.caption[0]
     images = draw_loss_curves(TINY_IMAGES)
     assert "guessing costs ln 3 = 1.0986" in images.caption[1]
     assert "nearest centroid" not in images.svg

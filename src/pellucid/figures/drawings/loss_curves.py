@@ -96,14 +96,18 @@ def _captions(seen: TrainingReport, axis: Axis) -> list[str]:
         count, side = seen.ladder.best_count, seen.ladder.measure.side
         rule = seen.ladder.loss(count) if count else math.nan
         unit = " nats" if seen.ladder.measure.loss == "nats" else ""
+        # Simple models were measured on more than a part of the side, and are told beside what was measured there too.
+        part = f"about {seen.plan.evaluated:,} predictions of " if seen.plan.evaluated else ""
+        reached = seen.ladder.loss(seen.rung) if part else best.judged
         beside = (
-            f", {rough(abs(rule - best.judged))} {'below' if best.judged < rule else 'above'} {count.name}"
+            f", {rough(abs(rule - reached))} {'below' if reached < rule else 'above'} {count.name}"
             if count and math.isfinite(rule)
             else ""
         )
+        more = f"; on more of it {reached:.4f}" if part else ""
         then = f"; train is then at {best.train:.4f}" if side == "dev" else "; nothing was held out"
-        lowest = f"On {side} the lowest loss is {best.judged:.4f}{unit}"
-        lines.append(f"{lowest}, after step {best.step:,} of {seen.plan.steps:,}{beside}{then}.")
+        lowest = f"On {part}{side} the lowest loss is {best.judged:.4f}{unit}"
+        lines.append(f"{lowest}, after step {best.step:,} of {seen.plan.steps:,}{more}{beside}{then}.")
     per_point = block_means([(step.step, step.loss) for step in seen.steps], least=SMOOTHED)[1]
     lines.append(
         _start(seen) + (f" Each point of the thick line is the mean of {per_point} batches." if per_point > 1 else "")
